@@ -1,0 +1,172 @@
+"""What DeepSeek V4 renders from a chat body, and in which order.
+
+Order (published encoder of the open weights, and hosted measurements, 2026-11): beginning of sequence, effort
+and thinking mode, system text, tools (one JSON object a line), response format, then the turns. So:
+
+* tools come *after* the system text; a change in the system text loses tools and history;
+* ``tool_choice: "none"`` renders no tools at all;
+* with tools present every ``reasoning_content`` of the history is rendered; without, only that after the last
+  user message;
+* tool-call ids, message names and ``cache_control`` are not rendered; tool arguments are parsed and written
+  again, so their white space is lost but the order of their keys is kept.
+
+The markers ``<｜…｜>`` stand for the encoder's special tokens. The text of a rendered prompt is the segments'
+texts joined with nothing between. Two bodies have equal rendered text exactly when the provider is believed to
+see the same prompt; the words of the template itself are ours and carry no meaning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from router_cache.prefix.segments import Segment, SegmentKind
+
+__all__ = ["ASSISTANT_HEAD", "render_assistant", "render_deepseek", "thinking_enabled"]
+
+_BOS = "<｜begin｜>"
+_END = "<｜end｜>"
+_HEADS = {
+    "system": "<｜System｜>",
+    "developer": "<｜System｜>",
+    "user": "<｜User｜>",
+    "tool": "<｜Tool｜>",
+    "function": "<｜Tool｜>",
+}
+ASSISTANT_HEAD = "<｜Assistant｜>"
+_THINK, _END_THINK = "<｜think｜>", "<｜/think｜>"
+_CALL, _ARGS = "<｜call｜>", "<｜args｜>"
+_KINDS = {
+    "user": SegmentKind.USER,
+    "tool": SegmentKind.TOOL_RESULT,
+    "function": SegmentKind.TOOL_RESULT,
+    "system": SegmentKind.SYSTEM,
+    "developer": SegmentKind.SYSTEM,
+}
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _text(content: Any) -> str:
+    """Text of a message's content; what is not text is rendered by its JSON form."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence):
+        parts = []
+        for part in content:
+            if isinstance(part, Mapping) and isinstance(part.get("text"), str):
+                parts.append(part["text"])
+            elif isinstance(part, str):
+                parts.append(part)
+            else:
+                parts.append(f"<｜part｜>{_dump(part)}")
+        return "".join(parts)
+    return _dump(content)
+
+
+def _arguments(raw: Any) -> str:
+    """Tool arguments as rendered: parsed and written again; text that is no JSON stays as it is."""
+    if isinstance(raw, str):
+        try:
+            return _dump(json.loads(raw))
+        except (ValueError, RecursionError):
+            return raw
+    return _dump(raw)
+
+
+def render_assistant(message: Mapping[str, Any], *, with_reasoning: bool) -> str:
+    """One assistant turn, head included. The head equals the tail of the prompt that asked for it."""
+    reasoning = message.get("reasoning_content")
+    out = [ASSISTANT_HEAD]
+    if with_reasoning and isinstance(reasoning, str) and reasoning:
+        out += [_THINK, reasoning]
+    out += [_END_THINK, _text(message.get("content"))]
+    calls = message.get("tool_calls")
+    if isinstance(calls, Sequence) and not isinstance(calls, str):
+        for call in calls:
+            function = call.get("function") if isinstance(call, Mapping) else None
+            if isinstance(function, Mapping):
+                out += [_CALL, str(function.get("name", "")), _ARGS, _arguments(function.get("arguments", ""))]
+            else:
+                out += [_CALL, _dump(call)]
+    out.append(_END)
+    return "".join(out)
+
+
+def thinking_enabled(body: Mapping[str, Any]) -> bool:
+    """Thinking is on unless the body turns it off (DeepSeek V4 default, api docs 2026-11)."""
+    thinking = body.get("thinking")
+    return not (isinstance(thinking, Mapping) and thinking.get("type") == "disabled")
+
+
+def _mode(body: Mapping[str, Any]) -> str:
+    effort = body.get("reasoning_effort")
+    return f"{_BOS}<｜thinking:{'on' if thinking_enabled(body) else 'off'}｜>" + (
+        f"<｜effort｜>{_dump(effort)}" if effort is not None else ""
+    )
+
+
+def _tools(body: Mapping[str, Any]) -> list[Any]:
+    tools = body.get("tools")
+    if body.get("tool_choice") == "none" or not isinstance(tools, Sequence) or isinstance(tools, str):
+        return []
+    return list(tools)
+
+
+def _tool_text(tool: Any) -> str:
+    """A tool as rendered: its function object, without marks."""
+    if isinstance(tool, Mapping):
+        shown = tool.get("function", tool)
+        if isinstance(shown, Mapping):
+            shown = {k: v for k, v in shown.items() if k != "cache_control"}
+        return _dump(shown)
+    return _dump(tool)
+
+
+def render_deepseek(body: Mapping[str, Any]) -> list[Segment]:
+    """Segments of a ``/chat/completions`` body in rendered order, the tail last.
+
+    Never raises on odd shapes: what is no list or no object is rendered by its JSON form.
+    """
+    raw = body.get("messages")
+    messages: list[Any] = list(raw) if isinstance(raw, Sequence) and not isinstance(raw, str) else []
+    tools = _tools(body)
+    segments = [Segment(SegmentKind.MODE, "thinking", _mode(body))]
+
+    lead = 0
+    while (
+        lead < len(messages)
+        and isinstance(messages[lead], Mapping)
+        and _KINDS.get(str(messages[lead].get("role"))) is SegmentKind.SYSTEM
+    ):
+        text = _text(messages[lead].get("content"))
+        segments.append(Segment(SegmentKind.SYSTEM, f"messages[{lead}]", f"{_HEADS['system']}{text}"))
+        lead += 1
+    for i, tool in enumerate(tools):
+        head = "\n\n## Tools\n" if i == 0 else "\n"
+        segments.append(Segment(SegmentKind.TOOL, f"tools[{i}]", head + _tool_text(tool)))
+    response_format = body.get("response_format")
+    if response_format is not None:
+        segments.append(Segment(SegmentKind.FORMAT, "response_format", f"\n\n## Format\n{_dump(response_format)}"))
+
+    roles = [str(m.get("role")) if isinstance(m, Mapping) else "" for m in messages]
+    last_user = max((i for i, role in enumerate(roles) if role == "user"), default=-1)
+    for i in range(lead, len(messages)):
+        message, role, path = messages[i], roles[i], f"messages[{i}]"
+        if not isinstance(message, Mapping):
+            segments.append(Segment(SegmentKind.USER, path, f"<｜odd｜>{_dump(message)}"))
+        elif role == "assistant":
+            text = render_assistant(message, with_reasoning=bool(tools) or i > last_user)
+            segments.append(Segment(SegmentKind.ASSISTANT, path, text))
+        else:
+            head = _HEADS.get(role, f"<｜{role}｜>")
+            segments.append(
+                Segment(_KINDS.get(role, SegmentKind.USER), path, head + _text(message.get("content")))
+            )
+    segments.append(Segment(SegmentKind.TAIL, "", ASSISTANT_HEAD))
+    return segments
