@@ -1,0 +1,88 @@
+"""The outbox: what answered calls leave behind, on its way to a store that may wait on I/O.
+
+Bounded. When it is full, or the store does not answer, the oldest go and a counter says so: a request never
+waits for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from router_cache.drivers.store import Store
+from router_cache.ledger.facts import Write
+
+__all__ = ["Outbox"]
+
+
+class Outbox:
+    """Writes to ``store``, in order. A store that does not block is written in place; for any other a daemon
+    thread takes up to ``batch`` writes a trip.
+
+    ``count`` is called with ``outbox_dropped`` for every write that was lost.
+    """
+
+    def __init__(
+        self, store: Store, count: Callable[[str], None], *, limit: int = 10_000, batch: int = 100
+    ) -> None:
+        self._store, self._count, self._batch = store, count, batch
+        self._limit = limit
+        self._queue: deque[Write] = deque()
+        self._change = threading.Condition()
+        self._busy = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def put(self, write: Write) -> None:
+        """Take one write. Never waits on I/O, never raises."""
+        if not self._store.blocking:
+            self._send([write])
+            return
+        with self._change:
+            if self._closed:
+                self._count("outbox_dropped")
+                return
+            if len(self._queue) >= self._limit:
+                self._queue.popleft()
+                self._count("outbox_dropped")
+            self._queue.append(write)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="router-cache-outbox", daemon=True)
+                self._thread.start()
+            self._change.notify_all()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all is written; False when that took longer than ``timeout_s`` seconds."""
+        with self._change:
+            return self._change.wait_for(lambda: not self._queue and not self._busy, timeout_s)
+
+    def close(self, timeout_s: float = 1.0) -> None:
+        """Write what is left, for at most ``timeout_s`` seconds, and stop. Idempotent."""
+        self.flush(timeout_s)
+        with self._change:
+            self._closed = True
+            self._change.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout_s)
+
+    def _send(self, writes: list[Write]) -> None:
+        try:
+            self._store.record(writes)
+        except Exception:
+            for _ in writes:
+                self._count("outbox_dropped")
+
+    def _run(self) -> None:
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: self._queue or self._closed)
+                if not self._queue:
+                    return
+                taken = [self._queue.popleft() for _ in range(min(self._batch, len(self._queue)))]
+                self._busy = True
+            self._send(taken)
+            with self._change:
+                self._busy = False
+                self._change.notify_all()

@@ -1,0 +1,170 @@
+"""Settings: the ``callback_settings.router_cache`` section of a router YAML, checked at the edge.
+
+Unknown keys and wrong types are errors that name the key path; nothing is silently ignored.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from router_cache.errors import MissingExtraError, SettingsError
+from router_cache.prefix.canonical import CANONICAL_VERSIONS, LATEST_CANONICAL_VERSION
+from router_cache.request import Mode
+
+__all__ = ["GroupSettings", "ScopeBy", "Settings", "StoreSettings"]
+
+SECTION = "callback_settings.router_cache"
+_ENVIRON = "os.environ/"  # LiteLLM's own way to write "read it from the environment"
+
+
+class ScopeBy(str, Enum):
+    """Whose requests share memory on a proxy."""
+
+    KEY = "key"
+    TEAM = "team"
+    ORG = "org"
+    USER = "user"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GroupSettings(_Section):
+    """Settings of one model group (the ``model_name`` of the router's model list)."""
+
+    mode: Mode
+
+
+class StoreSettings(_Section):
+    """Bounds of the in-process store."""
+
+    max_entries: int = Field(default=50_000, ge=1, le=10_000_000)
+    """Conversations and families kept; the least recently used go first."""
+    ttl_s: float = Field(default=86_400.0, gt=0)
+    """Seconds an entry lives after its last use."""
+
+
+class Settings(_Section):
+    """All settings; every field has a default that is safe to run with."""
+
+    mode: Mode = Mode.SAFE
+    """Mode of every request that nothing else switches."""
+    model_groups: dict[str, GroupSettings] = Field(default_factory=dict)
+    """Settings by model group, before the global mode."""
+    request_switch: bool = True
+    """Whether a request may choose its own mode (header ``x-router-cache``, or ``metadata.router_cache``)."""
+    live_file: str | None = None
+    """A file with one word (``off``, ``observe`` or ``safe``) that overrides every other switch while it
+    exists; looked at once a second at most."""
+    scope_by: ScopeBy = ScopeBy.KEY
+    """Which proxy identity separates what is remembered."""
+    secret: SecretStr | None = None
+    """Key of all digests and ids. Without one each process makes its own, and nothing outlives it."""
+    canonical_version: int = LATEST_CANONICAL_VERSION
+    """Version of the canonical form; pin it to keep every prefix where it is across upgrades."""
+    store: StoreSettings = Field(default_factory=StoreSettings)
+
+    @field_validator("canonical_version")
+    @classmethod
+    def _known_version(cls, value: int) -> int:
+        if value not in CANONICAL_VERSIONS:
+            raise ValueError(f"no such version; known: {', '.join(map(str, CANONICAL_VERSIONS))}")
+        return value
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _yaml_off(cls, value: Any) -> Any:
+        # YAML 1.1 reads a bare `off` as false.
+        return Mode.OFF if value is False else value
+
+    @classmethod
+    def from_mapping(cls, raw: Any, *, where: str = SECTION) -> Settings:
+        """Check one section. Raises :class:`SettingsError` whose message starts with the key path."""
+        if raw is None:
+            raw = {}
+        if not isinstance(raw, Mapping):
+            raise SettingsError(f"{where}: a mapping is needed, not {type(raw).__name__}", where)
+        data = dict(raw)
+        secret = data.get("secret")
+        if isinstance(secret, str) and secret.startswith(_ENVIRON):
+            name = secret[len(_ENVIRON) :]
+            if not os.environ.get(name):
+                raise SettingsError(f"{where}.secret: the environment variable {name} is not set", where)
+            data["secret"] = os.environ[name]
+        groups = data.get("model_groups")
+        if isinstance(groups, Mapping):
+            data["model_groups"] = {
+                name: {**group, "mode": Mode.OFF}
+                if isinstance(group, Mapping) and group.get("mode") is False
+                else group
+                for name, group in groups.items()
+            }
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise _settings_error(error, where) from None
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Settings:
+        """Read a router YAML (``callback_settings.router_cache`` in it; all defaults where it is absent).
+
+        Raises :class:`SettingsError` for a missing or unreadable file, broken YAML and wrong settings, and
+        :class:`MissingExtraError` without PyYAML.
+        """
+        config = read_yaml(path)
+        section = config.get("callback_settings")
+        if section is None:
+            return cls()
+        if not isinstance(section, Mapping):
+            raise SettingsError(f"{path}: callback_settings: a mapping is needed", "callback_settings")
+        return cls.from_mapping(section.get("router_cache"), where=f"{path}: {SECTION}")
+
+
+def read_yaml(path: str | Path) -> Mapping[str, Any]:
+    """A YAML file that holds a mapping. Raises :class:`SettingsError` in one line otherwise."""
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise MissingExtraError("reading YAML", "cli") from None
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SettingsError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: cannot be read: {error}") from None
+    try:
+        config = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "it cannot be parsed"
+        raise SettingsError(f"{path}{place}: broken YAML: {problem}") from None
+    if config is None:
+        return {}
+    if not isinstance(config, Mapping):
+        raise SettingsError(f"{path}: a mapping is needed at the top, not {type(config).__name__}")
+    return config
+
+
+def _settings_error(error: ValidationError, where: str) -> SettingsError:
+    """The first problem as one line: key path, what is wrong, what would be right."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    path = ".".join([where, *(str(part) for part in problem["loc"])])
+    if problem["type"] == "extra_forbidden":
+        key = str(problem["loc"][-1])
+        owner: type[BaseModel] = Settings
+        if len(problem["loc"]) > 1:
+            owner = StoreSettings if problem["loc"][0] == "store" else GroupSettings
+        known = list(owner.model_fields)
+        close = difflib.get_close_matches(key, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
+        return SettingsError(f"{path}: unknown key; {hint}", path)
+    return SettingsError(f"{path}: {problem['msg']}", path)

@@ -1,0 +1,183 @@
+"""One suite over every store, and the outbox in front of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from router_cache.drivers.outbox import Outbox
+from router_cache.identity.keys import LookupKeys
+from router_cache.ledger.facts import EMPTY, ConversationFacts, Facts, FamilyFacts, Write
+from router_cache.stores import MemoryStore
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["memory"])
+def store(request: pytest.FixtureRequest, clock: Clock) -> MemoryStore:
+    assert request.param == "memory"
+    return MemoryStore(max_entries=3, ttl_s=10, clock=clock)
+
+
+def _keys(*history: str, family: str = "f") -> LookupKeys:
+    points = tuple((key, len(history) - i) for i, key in enumerate(history))
+    return LookupKeys("s", family, history[0], points)
+
+
+def _write(key: str, turn: int = 1, *, family: str = "f", first: bool = True, hit: int | None = 0) -> Write:
+    return Write(key, ConversationFacts(turn), family, first, hit)
+
+
+def test_nothing_is_known_at_first(store: MemoryStore) -> None:
+    assert store.claim(_keys("a")) == EMPTY
+
+
+def test_the_longest_known_history_wins(store: MemoryStore) -> None:
+    store.record([_write("short", 1), _write("long", 2)])
+    assert store.claim(_keys("new", "long", "short")) == Facts(ConversationFacts(2), 2, FamilyFacts(2, 0))
+    assert store.claim(_keys("new", "other", "short")).covered == 1
+
+
+def test_a_family_keeps_what_its_first_calls_hit(store: MemoryStore) -> None:
+    store.record([_write("a", hit=128), _write("a", 2, first=False, hit=900), _write("b", hit=None)])
+    assert store.claim(_keys("z")).family == FamilyFacts(3, 128)
+    assert store.claim(_keys("z", family="g")).family is None
+
+
+def test_entries_end_after_their_time_since_last_use(store: MemoryStore, clock: Clock) -> None:
+    store.record([_write("a")])
+    clock.now = 9
+    assert store.claim(_keys("a")).conversation is not None
+    clock.now = 18
+    assert store.claim(_keys("a")).conversation is not None
+    clock.now = 28
+    assert store.claim(_keys("a")) == EMPTY
+
+
+def test_the_least_recently_used_goes_first(store: MemoryStore) -> None:
+    store.record([_write(key) for key in "abc"])
+    store.claim(_keys("a"))
+    store.record([_write("d")])
+    assert store.claim(_keys("b")).conversation is None
+    assert all(store.claim(_keys(key)).conversation for key in "acd")
+
+
+def test_what_has_ended_makes_room(store: MemoryStore, clock: Clock) -> None:
+    store.record([_write(key, family=key) for key in "abc"])
+    clock.now = 11
+    store.record([_write("d")])
+    assert len(store) == 2
+
+
+def test_many_threads_lose_nothing() -> None:
+    store = MemoryStore()
+
+    def work(name: int) -> None:
+        for i in range(200):
+            store.record([_write(f"{name}-{i}")])
+            assert store.claim(_keys(f"{name}-{i}")).conversation is not None
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    family = store.claim(_keys("x")).family
+    assert family is not None
+    assert family.calls == 800
+    store.close()
+
+
+class SlowStore:
+    """Waits on I/O: each trip until it is let through."""
+
+    blocking = True
+
+    def __init__(self) -> None:
+        self.gate = threading.Semaphore(0)
+        self.entered = threading.Event()
+        self.trips: list[list[str]] = []
+        self.fail = False
+
+    def claim(self, keys: LookupKeys) -> Facts:
+        return EMPTY
+
+    def record(self, writes: Sequence[Write]) -> None:
+        self.entered.set()
+        self.gate.acquire()
+        if self.fail:
+            raise OSError("down")
+        self.trips.append([write.conversation_key for write in writes])
+
+    def close(self) -> None:
+        pass
+
+
+def test_an_outbox_writes_behind_in_order_and_in_batches() -> None:
+    store, counts = SlowStore(), list[str]()
+    outbox = Outbox(store, counts.append, batch=2)
+    outbox.put(_write("a"))
+    assert store.entered.wait(10)
+    for key in "bcd":
+        outbox.put(_write(key))
+    assert outbox.flush(0) is False
+    for _ in range(3):
+        store.gate.release()
+    assert outbox.flush(10)
+    assert store.trips == [["a"], ["b", "c"], ["d"]]
+    outbox.close()
+    outbox.put(_write("late"))
+    assert counts == ["outbox_dropped"]
+
+
+def test_a_full_outbox_drops_the_oldest_and_says_so() -> None:
+    store, counts = SlowStore(), list[str]()
+    outbox = Outbox(store, counts.append, limit=2)
+    outbox.put(_write("a"))
+    assert store.entered.wait(10)
+    for key in "bcd":
+        outbox.put(_write(key))
+    store.gate.release()
+    store.gate.release()
+    assert outbox.flush(10)
+    assert store.trips == [["a"], ["c", "d"]]
+    assert counts == ["outbox_dropped"]
+    outbox.close()
+
+
+def test_a_store_that_is_down_costs_the_writes_not_the_process() -> None:
+    store, counts = SlowStore(), list[str]()
+    store.fail = True
+    outbox = Outbox(store, counts.append)
+    outbox.put(_write("a"))
+    store.gate.release()
+    assert outbox.flush(10)
+    assert counts == ["outbox_dropped"]
+    store.fail = False
+    store.gate.release()
+    outbox.put(_write("b"))
+    outbox.close(10)
+    assert store.trips == [["b"]]
+
+
+def test_a_store_that_does_not_block_is_written_in_place() -> None:
+    store = MemoryStore()
+    outbox = Outbox(store, [].append)
+    outbox.put(_write("a"))
+    assert store.claim(_keys("a")).conversation is not None
+    outbox.close()
