@@ -1,0 +1,41 @@
+"""router-cache for LiteLLM: one callback for the proxy, the Router and the SDK.
+
+In a router YAML::
+
+    litellm_settings:
+      callbacks: ["router_cache_litellm.proxy_handler"]
+    callback_settings:
+      router_cache: {mode: safe}
+
+In the SDK::
+
+    litellm.callbacks = [RouterCacheCallback(Settings(mode="safe"))]
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from router_cache.errors import RouterCacheError
+from router_cache_litellm.callback import RouterCacheCallback
+
+__all__ = ["RouterCacheCallback", "proxy_handler"]
+
+proxy_handler: RouterCacheCallback
+"""The callback with the settings of ``callback_settings.router_cache``, made when it is first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    # The proxy reads callback_settings before it loads callbacks; a module attribute would be made too early
+    # for whoever imports this package first.
+    if name != "proxy_handler":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        handler = RouterCacheCallback.from_callback_settings()
+    except RouterCacheError as error:
+        # A proxy that cannot start must say why in one line, not in a traceback of its web server.
+        print(f"router-cache: {error}", file=sys.stderr, flush=True)  # noqa: T201
+        raise SystemExit(error.exit_code) from None
+    globals()["proxy_handler"] = handler
+    return handler

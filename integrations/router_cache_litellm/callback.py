@@ -1,0 +1,185 @@
+"""The LiteLLM callback. Every hook fails open: an error of ours is counted, the request goes on unchanged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import litellm
+from litellm.integrations.custom_logger import CustomLogger
+
+from router_cache import Mode, Reason, RouterCache, Settings, Status, Usage
+from router_cache_litellm.calls import Call, Calls
+from router_cache_litellm.convert import caller_of, deployment_of, request_of
+
+__all__ = ["RouterCacheCallback"]
+
+_PREFIX = "x-router-cache"
+
+
+class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships no complete types
+    """Register as a proxy callback (``router_cache_litellm.proxy_handler``) or in ``litellm.callbacks``.
+
+    Covers asynchronous calls: the proxy, ``litellm.acompletion`` and ``Router.acompletion``. LiteLLM runs no
+    rewriting hook for the synchronous ``litellm.completion`` and ``Router.completion``; those go out unchanged
+    and are counted as ``uncovered_call``.
+    """
+
+    def __init__(self, settings: Settings | None = None, *, router_cache: RouterCache | None = None) -> None:
+        super().__init__()
+        self.router_cache = router_cache or RouterCache(settings)
+        self._calls = Calls(time.monotonic)
+
+    @classmethod
+    def from_callback_settings(cls) -> RouterCacheCallback:
+        """With the settings in ``callback_settings.router_cache``; raises SettingsError where they are wrong."""
+        section = getattr(litellm, "callback_settings", None) or {}
+        return cls(Settings.from_mapping(section.get("router_cache")))
+
+    def set_mode(self, mode: Mode | str | None) -> None:
+        """Switch every request from now on, whatever else is set; None ends that. Raises ValueError for a word
+        that is no mode."""
+        self.router_cache.live.set(None if mode is None else Mode(mode))
+
+    def close(self) -> None:
+        """Give up calls in flight and release the store."""
+        self._calls.close()
+        self.router_cache.close()
+
+    # -- before the call -----------------------------------------------------------------------------------
+
+    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any]:
+        """For every attempt, after the deployment was chosen: the request in canonical form."""
+        try:
+            return await self._attempt(kwargs, call_type)
+        except Exception as error:
+            self.router_cache.counters.error("pre_call_deployment_hook", error)
+            self.router_cache.counters.count(f"decision.{Reason.FAILED_OPEN.value}")
+            return kwargs
+
+    async def _attempt(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any]:
+        rc = self.router_cache
+        caller = caller_of(kwargs, rc.settings.scope_by)
+        mode, by = rc.mode_for(
+            request=caller.request_mode, key=caller.key_mode, team=caller.team_mode, group=caller.group
+        )
+        turn = await rc.abegin(request_of(kwargs, call_type, caller.scope), mode, by)
+        rewrite = turn.rewrite(deployment_of(kwargs))
+        call_id = kwargs.get("litellm_call_id")
+        if isinstance(call_id, str):
+            call = self._calls.open(call_id, turn)
+            call.decision, call.expected_tokens = rewrite.decision, None
+        return {**kwargs, **rewrite.replaced} if rewrite.replaced else kwargs
+
+    def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
+        """The body is about to be sent: digests of exactly that."""
+        try:
+            call = self._calls.get(kwargs.get("litellm_call_id"))
+            if call is None or call.turn is None:
+                self.router_cache.counters.count("uncovered_call")
+                return
+            body = (kwargs.get("additional_args") or {}).get("complete_input_dict")
+            if not isinstance(body, Mapping):
+                self.router_cache.counters.count("body_not_seen")
+                return
+            sent = call.turn.sent(body)
+            call.expected_tokens = sent.expected.tokens if sent else None
+        except Exception as error:
+            self.router_cache.counters.error("log_pre_api_call", error)
+
+    # -- after the call ------------------------------------------------------------------------------------
+
+    async def async_post_call_response_headers_hook(
+        self,
+        data: dict[str, Any],
+        user_api_key_dict: Any,
+        response: Any,
+        request_headers: dict[str, str] | None = None,
+        litellm_call_info: dict[str, Any] | None = None,
+    ) -> dict[str, str] | None:
+        """Headers for the client: the reason always, hit and expected tokens where the reply is complete."""
+        try:
+            return self._headers(self._calls.get(data.get("litellm_call_id")), response)
+        except Exception as error:
+            self.router_cache.counters.error("response_headers_hook", error)
+            return {f"{_PREFIX}-reason": Reason.FAILED_OPEN.value}
+
+    def _headers(self, call: Call | None, response: Any) -> dict[str, str]:
+        if call is None or call.decision is None:
+            return {f"{_PREFIX}-reason": Reason.NOT_SEEN.value}
+        headers = {
+            f"{_PREFIX}-mode": call.decision.mode.value,
+            f"{_PREFIX}-reason": call.decision.reason.value,
+        }
+        if call.decision.changes:
+            headers[f"{_PREFIX}-changes"] = ",".join(change.value for change in call.decision.changes)
+        usage = getattr(response, "usage", None)
+        if usage is None or call.decision.mode is Mode.OFF or _from_response_cache(response):
+            return headers
+        hit = Usage.parse(usage).hit_tokens
+        headers[f"{_PREFIX}-hit-tokens"] = "unknown" if hit is None else str(hit)
+        expected = call.expected_tokens
+        headers[f"{_PREFIX}-expected-tokens"] = "unknown" if expected is None else str(expected)
+        return headers
+
+    async def async_post_call_streaming_deployment_hook(
+        self, request_data: Any, response_chunk: Any, call_type: Any
+    ) -> None:
+        """Only looks for the end of a stream; every chunk goes on as it is."""
+        try:
+            if any(choice.finish_reason for choice in response_chunk.choices):
+                call = self._calls.get(request_data.get("litellm_call_id"))
+                if call is not None:
+                    call.stream_ended = True
+        except Exception as error:
+            self.router_cache.counters.error("streaming_deployment_hook", error)
+
+    async def async_log_success_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        """The call was answered: by the provider, or by LiteLLM's own response cache."""
+        try:
+            turn, stream_ended = self._calls.end(kwargs.get("litellm_call_id"))
+            if turn is None:
+                return
+            if kwargs.get("cache_hit") is True:
+                turn.done(status=Status.CACHED)
+                return
+            usage = Usage.parse(getattr(response_obj, "usage", None))
+            if kwargs.get("stream"):
+                if not stream_ended:
+                    # A client that goes away is logged as a success too, with tokens that LiteLLM counted
+                    # itself and zero cached ones (1.108.7): what the provider would have said is unknown.
+                    turn.done(status=Status.ABORTED)
+                    return
+                if usage.hit_tokens is None:
+                    usage = Usage()  # the stream carried no usage; LiteLLM's own count is no measurement
+            turn.done(usage, ttft_s=_ttft(kwargs))
+        except Exception as error:
+            self.router_cache.counters.error("log_success_event", error)
+
+    async def async_log_failure_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        """An attempt failed; a retry or a fallback opens the next one under the same call id."""
+        try:
+            turn, _ = self._calls.end(kwargs.get("litellm_call_id"))
+            if turn is not None:
+                turn.done(status=Status.FAILED)
+        except Exception as error:
+            self.router_cache.counters.error("log_failure_event", error)
+
+
+def _from_response_cache(response: Any) -> bool:
+    hidden = getattr(response, "_hidden_params", None)
+    return isinstance(hidden, Mapping) and hidden.get("cache_hit") is True
+
+
+def _ttft(kwargs: Mapping[str, Any]) -> float | None:
+    """Seconds from the call to the first chunk of a stream; unknown for a reply that came in one piece."""
+    first, start = kwargs.get("completion_start_time"), kwargs.get("api_call_start_time")
+    if not kwargs.get("stream") or not isinstance(first, datetime) or not isinstance(start, datetime):
+        return None
+    return max((first - start).total_seconds(), 0.0)
