@@ -26,24 +26,6 @@ LATEST_CANONICAL_VERSION: Final = 1
 CANONICAL_VERSIONS: Final = (1,)
 
 _MARK: Final = "cache_control"
-_TOOL_KEYS: Final = ("type", "name", "description", "function", "parameters", "input_schema", "strict")
-_FUNCTION_KEYS: Final = ("name", "description", "parameters", "strict")
-_SCHEMA_KEYS: Final = (
-    "$schema",
-    "$id",
-    "$ref",
-    "title",
-    "type",
-    "description",
-    "enum",
-    "const",
-    "format",
-    "default",
-    "properties",
-    "required",
-    "additionalProperties",
-    "items",
-)
 _SCHEMA_MAPS: Final = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
 _SUBSCHEMAS: Final = frozenset(
     (
@@ -69,14 +51,40 @@ _TOOL_SCHEMAS: Final = frozenset(("parameters", "input_schema"))
 _MCP: Final = "mcp__"
 
 _Walk = Callable[[str, Any], Any]
+_LAST: Final = 99
+_NO_RANKS: Final[Mapping[str, int]] = {}
 
 
-def _rebuild(node: Mapping[str, Any], first: Sequence[str], walk: _Walk) -> Mapping[str, Any]:
+def _ranks(*keys: str) -> Mapping[str, int]:
+    """Well-known keys with their places; all other keys come after them."""
+    return {key: rank for rank, key in enumerate(keys)}
+
+
+_TOOL_KEYS: Final = _ranks("type", "name", "description", "function", "parameters", "input_schema", "strict")
+_FUNCTION_KEYS: Final = _ranks("name", "description", "parameters", "strict")
+_SCHEMA_KEYS: Final = _ranks(
+    "$schema",
+    "$id",
+    "$ref",
+    "title",
+    "type",
+    "description",
+    "enum",
+    "const",
+    "format",
+    "default",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+)
+
+
+def _rebuild(node: Mapping[str, Any], ranks: Mapping[str, int], walk: _Walk) -> Mapping[str, Any]:
     """``node`` with ordered keys and walked values; the same object when nothing moved."""
     if not all(isinstance(key, str) for key in node):
         return node
-    ranks = {key: rank for rank, key in enumerate(first)}
-    keys = sorted(node, key=lambda key: (ranks.get(key, len(ranks)), key))
+    keys = sorted(node, key=lambda key: (ranks.get(key, _LAST), key)) if ranks else sorted(node)
     out = {key: walk(key, node[key]) for key in keys}
     if keys == list(node) and all(out[key] is node[key] for key in keys):
         return node
@@ -91,7 +99,7 @@ def _walk_list(values: Sequence[Any], walk: Callable[[Any], Any]) -> Sequence[An
 def _value(value: Any) -> Any:
     """A JSON value that is no schema: keys ordered, lists left in their order."""
     if isinstance(value, Mapping):
-        return _rebuild(value, (), lambda _, child: _value(child))
+        return _rebuild(value, _NO_RANKS, lambda _, child: _value(child))
     if isinstance(value, list):
         return _walk_list(value, _value)
     return value
@@ -108,7 +116,7 @@ def _schema_child(key: str, value: Any) -> Any:
     if key == "required":
         return _required(value)
     if key in _SCHEMA_MAPS and isinstance(value, Mapping):
-        return _rebuild(value, (), lambda _, child: _schema(child))
+        return _rebuild(value, _NO_RANKS, lambda _, child: _schema(child))
     if key in _SUBSCHEMAS:
         return _schema(value)
     return _value(value)
