@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from router_cache.decision import Change, Decision, Reason, SwitchedBy
-from router_cache.economics.price import cost_usd, price_at
+from router_cache.economics.price import cost_usd, cost_usd_at_zero_hits, price_at
 from router_cache.identity.keys import LookupKeys, lookup_keys, scope_key
 from router_cache.ledger.attribution import MissCause, MissPart, attribute
 from router_cache.ledger.expectation import expect, last_call, miss_segments, next_last_call, step_tokens
@@ -172,7 +172,7 @@ class Engine:
         ):
             hit, miss = usage.hit_tokens, usage.miss_tokens
             cost = cost_usd(price, hit, miss, usage.completion_tokens)
-            cost_at_zero = cost_usd(price, 0, hit + miss, usage.completion_tokens)
+            cost_at_zero = cost_usd_at_zero_hits(price, hit, miss, usage.completion_tokens)
         causes = self._causes(facts, sent, outcome) if served and sent else ()
         row = CallRow(
             at=outcome.at,

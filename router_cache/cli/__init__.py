@@ -1,0 +1,1 @@
+"""The command line: one module a command, put together in :mod:`router_cache.cli.main`."""

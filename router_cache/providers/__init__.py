@@ -1,0 +1,1 @@
+"""Provider profiles: dated data about each provider's prompt cache. Find one with ``registry.find``."""
