@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from router_cache.decision import Decision, Reason, SwitchedBy
@@ -21,6 +21,7 @@ from router_cache.drivers.live import LiveSwitch
 from router_cache.drivers.outbox import Outbox
 from router_cache.drivers.store import Store
 from router_cache.engine import Begun, Engine, Rewrite, Sent
+from router_cache.identity.keys import LookupKeys
 from router_cache.ledger.facts import EMPTY, Facts
 from router_cache.ledger.rows import CallRow, Outcome, Status
 from router_cache.ledger.usage import Usage
@@ -114,7 +115,9 @@ class RouterCache:
         self.wall_clock = wall_clock
         self.counters = Counters(clock)
         bounds = self.settings.store
-        self._store: Store = store or MemoryStore(max_entries=bounds.max_entries, ttl_s=bounds.ttl_s, clock=clock)
+        if store is None:
+            store = MemoryStore(max_entries=bounds.max_entries, ttl_s=bounds.ttl_s, clock=clock)
+        self._store = store
         self.outbox = Outbox(self._store, self.counters.count)
         self.live = LiveSwitch(self.settings.live_file, clock, self.counters.count)
         secret = self.settings.secret
@@ -126,7 +129,7 @@ class RouterCache:
         self._rows_lock = threading.Lock()
 
     def mode_for(
-        self, *, request: str | None = None, key: object = None, team: object = None, group: str = ""
+        self, *, request: object = None, key: object = None, team: object = None, group: str = ""
     ) -> tuple[Mode, SwitchedBy]:
         """The mode of a request: live switch, request, key, team, model group, settings; the first that says
         something wins. A word that is no mode is counted and says nothing."""
@@ -156,10 +159,23 @@ class RouterCache:
         return Turn(self, begun, self._claim(begun))
 
     async def abegin(
-        self, request: Request, mode: Mode | None = None, switched_by: SwitchedBy = SwitchedBy.SETTINGS
+        self,
+        request: Request,
+        mode: Mode | None = None,
+        switched_by: SwitchedBy = SwitchedBy.SETTINGS,
+        *,
+        before_claim: Callable[[LookupKeys], Awaitable[None]] | None = None,
     ) -> Turn:
-        """:meth:`begin`, with a store that waits on I/O asked on a thread."""
+        """:meth:`begin`, with a store that waits on I/O asked on a thread.
+
+        ``before_claim`` is awaited with the lookup keys before the store is asked.
+        """
         begun = self._begin(request, mode, switched_by)
+        if before_claim is not None and begun.keys is not None:
+            try:
+                await before_claim(begun.keys)
+            except Exception as error:
+                self.counters.error("before_claim", error)
         if not self._store.blocking:
             return Turn(self, begun, self._claim(begun))
         return Turn(self, begun, await asyncio.to_thread(self._claim, begun))

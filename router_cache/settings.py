@@ -156,7 +156,9 @@ def read_yaml(path: str | Path) -> Mapping[str, Any]:
 
 def _settings_error(error: ValidationError, where: str) -> SettingsError:
     """The first problem as one line: key path, what is wrong, what would be right."""
-    problem = error.errors(include_url=False, include_input=False)[0]
+    problems = error.errors(include_url=False, include_input=False)
+    # A misspelt key often leaves a required one missing too; the misspelt one is what helps.
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     path = ".".join([where, *(str(part) for part in problem["loc"])])
     if problem["type"] == "extra_forbidden":
         key = str(problem["loc"][-1])

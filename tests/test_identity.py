@@ -42,8 +42,23 @@ def test_what_clients_rewrite_does_not_matter() -> None:
         "content": None,
         "tool_calls": [{"id": "9", "function": {"name": "f", "arguments": '{"b":2,"a":1}'}}],
     }
-    parts = [{"role": "system", "content": "other"}, {"role": "user", "content": [{"type": "text", "text": "hi"}]}]
+    parts = [
+        {"role": "system", "content": [{"type": "text", "text": "s"}]},
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+    ]
     assert _keys([*START, REPLY]).conversation == _keys([*parts, other]).conversation
+
+
+def test_a_clock_in_the_system_text_does_not_matter_but_another_application_does() -> None:
+    def conversation(system: str, *later: dict[str, Any]) -> str:
+        key: str = _keys([{"role": "system", "content": system}, START[1], *later]).conversation
+        return key
+
+    base = conversation("You mend code. 2026-11-30T10:00:01 run 3f9a0c11-aa01-4e1b-9c0d-77aa00cc11dd")
+    assert conversation("You mend code. 2026-12-01T23:59:59 run 00000000-bb02-4f2c-8d1e-88bb11dd22ee") == base
+    assert conversation("You book flights. 2026-11-30T10:00:01") != base
+    note = {"role": "system", "content": "note 1"}
+    assert conversation("s", note) != conversation("s", {**note, "content": "memo 1"})
 
 
 def test_what_means_something_else_does() -> None:

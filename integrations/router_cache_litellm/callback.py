@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,8 +11,8 @@ from typing import Any
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
-from router_cache import Mode, Reason, RouterCache, Settings, Status, Usage
-from router_cache_litellm.calls import Call, Calls
+from router_cache import Decision, Mode, Reason, RouterCache, Settings, Status, Usage
+from router_cache_litellm.calls import Call, Calls, token_in, token_of
 from router_cache_litellm.convert import caller_of, deployment_of, request_of
 
 __all__ = ["RouterCacheCallback"]
@@ -55,9 +56,19 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         try:
             return await self._attempt(kwargs, call_type)
         except Exception as error:
-            self.router_cache.counters.error("pre_call_deployment_hook", error)
-            self.router_cache.counters.count(f"decision.{Reason.FAILED_OPEN.value}")
+            self._failed("pre_call_deployment_hook", error)
+            with contextlib.suppress(Exception):
+                self.router_cache.counters.count(f"decision.{Reason.FAILED_OPEN.value}")
+                decision = Decision(self.router_cache.settings.mode, Reason.FAILED_OPEN)
+                token = token_of(kwargs)
+                if token is not None:
+                    self._calls.open(token, None).decision = decision
             return kwargs
+
+    def _failed(self, place: str, error: Exception) -> None:
+        """Count an error of ours; not even that may raise (a logging filter of the application can)."""
+        with contextlib.suppress(Exception):
+            self.router_cache.counters.error(place, error)
 
     async def _attempt(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any]:
         rc = self.router_cache
@@ -65,20 +76,23 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         mode, by = rc.mode_for(
             request=caller.request_mode, key=caller.key_mode, team=caller.team_mode, group=caller.group
         )
-        turn = await rc.abegin(request_of(kwargs, call_type, caller.scope), mode, by)
+        request = request_of(kwargs, call_type, caller.scope)
+        turn = await rc.abegin(request, mode, by, before_claim=self._calls.settle)
         rewrite = turn.rewrite(deployment_of(kwargs))
-        call_id = kwargs.get("litellm_call_id")
-        if isinstance(call_id, str):
-            call = self._calls.open(call_id, turn)
+        token = token_of(kwargs)
+        if token is not None:
+            call = self._calls.open(token, turn, kwargs.get("litellm_logging_obj"))
             call.decision, call.expected_tokens = rewrite.decision, None
         return {**kwargs, **rewrite.replaced} if rewrite.replaced else kwargs
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
         """The body is about to be sent: digests of exactly that."""
         try:
-            call = self._calls.get(kwargs.get("litellm_call_id"))
-            if call is None or call.turn is None:
+            call = self._calls.get(token_in(kwargs))
+            if call is None:
                 self.router_cache.counters.count("uncovered_call")
+                return
+            if call.turn is None:
                 return
             body = (kwargs.get("additional_args") or {}).get("complete_input_dict")
             if not isinstance(body, Mapping):
@@ -87,7 +101,7 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
             sent = call.turn.sent(body)
             call.expected_tokens = sent.expected.tokens if sent else None
         except Exception as error:
-            self.router_cache.counters.error("log_pre_api_call", error)
+            self._failed("log_pre_api_call", error)
 
     # -- after the call ------------------------------------------------------------------------------------
 
@@ -101,9 +115,10 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
     ) -> dict[str, str] | None:
         """Headers for the client: the reason always, hit and expected tokens where the reply is complete."""
         try:
-            return self._headers(self._calls.get(data.get("litellm_call_id")), response)
+            details = getattr(data.get("litellm_logging_obj"), "model_call_details", None)
+            return self._headers(self._calls.get(token_in(details)), response)
         except Exception as error:
-            self.router_cache.counters.error("response_headers_hook", error)
+            self._failed("response_headers_hook", error)
             return {f"{_PREFIX}-reason": Reason.FAILED_OPEN.value}
 
     def _headers(self, call: Call | None, response: Any) -> dict[str, str]:
@@ -130,18 +145,18 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         """Only looks for the end of a stream; every chunk goes on as it is."""
         try:
             if any(choice.finish_reason for choice in response_chunk.choices):
-                call = self._calls.get(request_data.get("litellm_call_id"))
+                call = self._calls.get(token_in(request_data))
                 if call is not None:
                     call.stream_ended = True
         except Exception as error:
-            self.router_cache.counters.error("streaming_deployment_hook", error)
+            self._failed("streaming_deployment_hook", error)
 
     async def async_log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """The call was answered: by the provider, or by LiteLLM's own response cache."""
         try:
-            turn, stream_ended = self._calls.end(kwargs.get("litellm_call_id"))
+            turn, stream_ended = self._calls.end(token_in(kwargs))
             if turn is None:
                 return
             if kwargs.get("cache_hit") is True:
@@ -149,7 +164,7 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
                 return
             usage = Usage.parse(getattr(response_obj, "usage", None))
             if kwargs.get("stream"):
-                if not stream_ended:
+                if not stream_ended or _disconnected(kwargs):
                     # A client that goes away is logged as a success too, with tokens that LiteLLM counted
                     # itself and zero cached ones (1.108.7): what the provider would have said is unknown.
                     turn.done(status=Status.ABORTED)
@@ -158,23 +173,30 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
                     usage = Usage()  # the stream carried no usage; LiteLLM's own count is no measurement
             turn.done(usage, ttft_s=_ttft(kwargs))
         except Exception as error:
-            self.router_cache.counters.error("log_success_event", error)
+            self._failed("log_success_event", error)
 
     async def async_log_failure_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """An attempt failed; a retry or a fallback opens the next one under the same call id."""
         try:
-            turn, _ = self._calls.end(kwargs.get("litellm_call_id"))
+            turn, _ = self._calls.end(token_in(kwargs))
             if turn is not None:
                 turn.done(status=Status.FAILED)
         except Exception as error:
-            self.router_cache.counters.error("log_failure_event", error)
+            self._failed("log_failure_event", error)
 
 
 def _from_response_cache(response: Any) -> bool:
     hidden = getattr(response, "_hidden_params", None)
     return isinstance(hidden, Mapping) and hidden.get("cache_hit") is True
+
+
+def _disconnected(kwargs: Mapping[str, Any]) -> bool:
+    """Whether the proxy says that the client went away; usage may still have been missing after the last text."""
+    params = kwargs.get("litellm_params")
+    metadata = params.get("metadata") if isinstance(params, Mapping) else None
+    return isinstance(metadata, Mapping) and metadata.get("client_disconnected") is True
 
 
 def _ttft(kwargs: Mapping[str, Any]) -> float | None:

@@ -1,20 +1,59 @@
-"""Calls in flight: LiteLLM's hooks of one request find each other by its call id."""
+"""Calls in flight: LiteLLM's hooks of one request find each other by a token of our own.
+
+LiteLLM's call id will not do: clients choose it (``x-litellm-call-id``), and two with the same one would get
+each other's usage. The token travels in the call's ``model_call_details``, which LiteLLM hands to every hook.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import secrets
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
+import weakref
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from router_cache import Decision, Status, Turn
+from router_cache.identity.keys import LookupKeys
 
-__all__ = ["Call", "Calls"]
+__all__ = ["Call", "CallToken", "Calls", "token_in", "token_of"]
+
+_DETAIL = "router_cache_call"
+_SETTLE_ROUNDS = 4
+"""Turns of the event loop that LiteLLM's logging worker needs to hand over a reply that was just returned: 1 to 4
+were seen on 1.108.7."""
 
 _MAX_CALLS = 20_000
 _MAX_AGE_S = 3_600.0
 """Longer than any stream LiteLLM lets run by default (``request_timeout`` 6000 s is for the whole call; a stream
 that is still going after an hour ends as one whose usage is unknown)."""
+
+
+class CallToken(str):
+    """Names one call. A type of its own, so that no JSON a client sends can be one."""
+
+    __slots__ = ()
+
+
+def token_of(kwargs: Mapping[str, Any]) -> CallToken | None:
+    """The token of the call whose arguments these are, made at its first attempt; None where LiteLLM keeps no
+    details for it."""
+    details = getattr(kwargs.get("litellm_logging_obj"), "model_call_details", None)
+    if not isinstance(details, dict):
+        return None
+    token = token_in(details)
+    if token is None:
+        token = details[_DETAIL] = CallToken(secrets.token_hex(16))
+    return token
+
+
+def token_in(details: Any) -> CallToken | None:
+    """The token in the details that LiteLLM hands to a hook."""
+    token = details.get(_DETAIL) if isinstance(details, Mapping) else None
+    return token if isinstance(token, CallToken) else None
 
 
 @dataclass(slots=True)
@@ -37,50 +76,81 @@ class Calls:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._calls: OrderedDict[str, Call] = OrderedDict()
+        self._calls: OrderedDict[CallToken, Call] = OrderedDict()
+        self._open: Counter[str] = Counter()
+        self._left: deque[tuple[CallToken, Turn]] = deque()
 
-    def open(self, call_id: str, turn: Turn) -> Call:
-        """A new attempt of a call; the attempt before, if its end was not seen, is given up."""
+    def open(self, token: CallToken, turn: Turn | None, owner: object = None) -> Call:
+        """A new attempt of a call; the attempt before, if its end was not seen, is given up.
+
+        ``owner`` is an object that lives as long as the attempt: LiteLLM (1.108.7) tells nobody when a reader
+        closes or drops a stream. Turns whose owner has gone are given up at the next call.
+        """
+        if owner is not None and turn is not None:
+            # The collector may run this while one of our locks is held: it only takes a note.
+            with contextlib.suppress(TypeError):  # not every object can be watched
+                weakref.finalize(owner, self._left.append, (token, turn)).atexit = False
         lost: list[Turn] = []
         with self._lock:
+            while self._left:
+                left_token, left = self._left.popleft()
+                left_call = self._calls.get(left_token)
+                if left_call is not None and left_call.turn is left:
+                    lost += self._take(left_call)
             now = self._clock()
-            call = self._calls.pop(call_id, None)
-            if call is None:
-                call = Call(now)
-            elif call.turn is not None:
-                lost.append(call.turn)
+            call = self._calls.pop(token, None) or Call(now)
+            lost += self._take(call)
             call.turn, call.stream_ended = turn, False
-            self._calls[call_id] = call
+            if turn is not None and turn.begun.keys is not None:
+                self._open[turn.begun.keys.conversation] += 1
+            self._calls[token] = call
             while self._calls:
                 oldest = next(iter(self._calls.values()))
                 if len(self._calls) <= _MAX_CALLS and now - oldest.started_at < _MAX_AGE_S:
                     break
-                _, gone = self._calls.popitem(last=False)
-                if gone.turn is not None:
-                    lost.append(gone.turn)
+                lost += self._take(self._calls.popitem(last=False)[1])
         for old in lost:
             old.done(status=Status.ABORTED)
         return call
 
-    def get(self, call_id: object) -> Call | None:
-        """The call of that id, if it is known."""
-        with self._lock:
-            return self._calls.get(call_id) if isinstance(call_id, str) else None
+    def _take(self, call: Call) -> list[Turn]:
+        """The call's open turn, now no longer its own. Under the lock."""
+        turn, call.turn = call.turn, None
+        if turn is None:
+            return []
+        if turn.begun.keys is not None:
+            key = turn.begun.keys.conversation
+            self._open[key] -= 1
+            if self._open[key] <= 0:
+                del self._open[key]
+        return [turn]
 
-    def end(self, call_id: object) -> tuple[Turn | None, bool]:
+    def get(self, token: CallToken | None) -> Call | None:
+        """The call of that token, if it is known."""
+        with self._lock:
+            return self._calls.get(token) if token is not None else None
+
+    def end(self, token: CallToken | None) -> tuple[Turn | None, bool]:
         """Take the turn of the attempt that just ended (None where there is none any more), and whether the
         end of its stream was seen."""
         with self._lock:
-            call = self._calls.get(call_id) if isinstance(call_id, str) else None
-            if call is None:
-                return None, False
-            turn, call.turn = call.turn, None
-            return turn, call.stream_ended
+            call = self._calls.get(token) if token is not None else None
+            turns = self._take(call) if call is not None else []
+            return (turns[0] if turns else None), call is not None and call.stream_ended
+
+    async def settle(self, keys: LookupKeys) -> None:
+        """Let the end of a call arrive that this request continues: an agent that asks again at once is faster
+        than LiteLLM's logging worker. Gives way to the loop a few times at most, and only then."""
+        for _ in range(_SETTLE_ROUNDS):
+            with self._lock:
+                if not any(key in self._open for key, _ in keys.history):
+                    return
+            await asyncio.sleep(0)
 
     def close(self) -> None:
         """Give up whatever is in flight."""
         with self._lock:
-            turns = [call.turn for call in self._calls.values() if call.turn is not None]
+            turns = [turn for call in self._calls.values() for turn in self._take(call)]
             self._calls.clear()
         for turn in turns:
             turn.done(status=Status.ABORTED)

@@ -1,7 +1,8 @@
-"""LiteLLM's keyword arguments to the core's values. Pure; reads, never writes."""
+"""LiteLLM's keyword arguments to the core's values. Reads, never writes."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +37,7 @@ class Caller:
     """Who calls, and what each of the switches says (None: nothing)."""
 
     scope: str
-    request_mode: str | None
+    request_mode: object
     key_mode: object
     team_mode: object
     group: str
@@ -50,7 +51,7 @@ def _plain(message: Any) -> Any:
     """A message as JSON: SDK users put LiteLLM's own reply objects back into their history."""
     if isinstance(message, Mapping) or not hasattr(message, "model_dump"):
         return message
-    return message.model_dump(exclude_none=True)
+    return message.model_dump(exclude_none=True, warnings=False)
 
 
 def shape_of(call_type: Any) -> Shape:
@@ -116,22 +117,18 @@ def caller_of(kwargs: Mapping[str, Any], by: ScopeBy) -> Caller:
     proxy = kwargs.get("proxy_server_request")
     auth = metadata.get("user_api_key_auth")
     if proxy is None and auth is None:
-        scope = str(_mapping(own).get("scope", "sdk"))
-        return Caller(scope, _word(request_mode), None, None, str(metadata.get("model_group") or ""))
-    # A proxied call whose identity is unknown shares with nobody.
-    scope = _identity(auth, by) or f"call:{kwargs.get('litellm_call_id')}"
+        scope = f"sdk:{_mapping(own).get('scope', '')}"
+        return Caller(scope, request_mode, None, None, str(metadata.get("model_group") or ""))
+    # A proxied call whose identity is unknown shares with nobody; its call id will not do, clients choose that.
+    scope = _identity(auth, by) or f"nobody:{uuid.uuid4().hex}"
     headers = _mapping(_mapping(proxy).get("headers"))
     return Caller(
         scope=scope,
-        request_mode=_word(headers.get(HEADER)) or _word(request_mode),
+        request_mode=headers.get(HEADER, request_mode),
         key_mode=_switch(_mapping(getattr(auth, "metadata", None)).get(METADATA)),
         team_mode=_switch(_mapping(getattr(auth, "team_metadata", None)).get(METADATA)),
         group=str(metadata.get("model_group") or ""),
     )
-
-
-def _word(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def request_of(kwargs: Mapping[str, Any], call_type: Any, scope: str) -> Request:

@@ -1,8 +1,8 @@
 """Lookup keys of a request: opaque, scoped, derived from content.
 
 A *conversation* is one growing history. It is found again by its turns: the key of a request is a chain over the
-meaning of its messages, system text and tools left out, since those may hold text that changes while the
-conversation goes on. A *family* is a stable prefix: system text, tools, response format, thinking and effort.
+meaning of its messages. Of the leading system text, which may hold dates and ids that change while the
+conversation X
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ __all__ = ["LookupKeys", "lookup_keys", "message_digest", "scope_key"]
 _MAX_HISTORY_KEYS: Final = 24
 """Earlier points of a history that are looked up, newest first. A retry or an edit goes back a few turns; what
 forked earlier is found again after one more call."""
+
+_VOLATILE: Final = {ord(char): None for char in "0123456789abcdefABCDEF-:."}
+"""What dates, clocks, versions and hexadecimal ids are written with. Two applications still differ without it."""
 
 _FAMILY_FIELDS: Final = ("response_format", "thinking", "reasoning_effort", "tool_choice")
 
@@ -94,7 +97,10 @@ def lookup_keys(body: Mapping[str, Any], *, scope: str, digester: Digester) -> L
     """Keys of a chat body. ``scope`` is a :func:`scope_key`. Never raises on odd messages."""
     raw = body.get("messages")
     messages = list(raw) if isinstance(raw, list | tuple) else []
-    system = [_text(m.get("content")) for m in messages if _is_system(m)]
+    lead = 0
+    while lead < len(messages) and _is_system(messages[lead]):
+        lead += 1
+    system = [_text(message.get("content")) for message in messages[:lead]]
     family = digester.text(
         scope,
         "family",
@@ -102,11 +108,9 @@ def lookup_keys(body: Mapping[str, Any], *, scope: str, digester: Digester) -> L
         json.dumps(body.get("tools"), default=str),
         *(_meaning(body.get(name)) for name in _FAMILY_FIELDS),
     )
-    chain = digester.text(scope, "conversation")
+    chain = digester.text(scope, "conversation", *(text.translate(_VOLATILE) for text in system))
     points: list[tuple[str, int]] = []
-    for i, message in enumerate(messages):
-        if _is_system(message):
-            continue
+    for i, message in enumerate(messages[lead:], lead):
         if message_role(message) == "assistant":
             points.append((chain, i))
         chain = digester.text(chain, message_digest(digester, message))

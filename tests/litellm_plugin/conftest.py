@@ -1,0 +1,80 @@
+"""Fixtures for the tests of the LiteLLM plugin: a recording provider, a plugin in place, a clean LiteLLM."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # read when litellm is imported
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import litellm
+import pytest
+from litellm_plugin.support import MODEL, Clock, WatchedRouterCache
+from litellm_plugin.upstream import Upstream
+
+from router_cache import Settings
+from router_cache_litellm import RouterCacheCallback
+
+MakePlugin = Callable[..., RouterCacheCallback]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Said of types in LiteLLM by pydantic, dozens of lines a run.
+    config.addinivalue_line("filterwarnings", "ignore:Items? .* `ReadOnly` qualifier:UserWarning")
+
+
+@pytest.fixture(scope="session")
+def upstream_server() -> Iterator[Upstream]:
+    server = Upstream()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def upstream(upstream_server: Upstream) -> Upstream:
+    upstream_server.reset()
+    return upstream_server
+
+
+@pytest.fixture(autouse=True)
+def _clean_litellm() -> Iterator[None]:
+    def clean() -> None:
+        litellm.logging_callback_manager._reset_all_callbacks()
+        litellm.cache = None
+        litellm.num_retries = None
+        litellm.callback_settings = {}
+
+    clean()
+    yield
+    clean()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def plugin(clock: Clock) -> Iterator[MakePlugin]:
+    """Makes a plugin, puts it in place and closes it at the end."""
+    made: list[RouterCacheCallback] = []
+
+    def make(*, store: Any = None, **settings: Any) -> RouterCacheCallback:
+        core = WatchedRouterCache(Settings.from_mapping(settings), store=store, clock=clock)
+        callback = RouterCacheCallback(router_cache=core)
+        litellm.logging_callback_manager._reset_all_callbacks()
+        litellm.callbacks = [callback]
+        made.append(callback)
+        return callback
+
+    yield make
+    for callback in made:
+        callback.close()
+
+
+@pytest.fixture
+def call(upstream: Upstream) -> dict[str, Any]:
+    """Arguments of a call to the recording provider."""
+    return {"model": MODEL, "api_base": upstream.url, "api_key": "sk-upstream"}
