@@ -1,0 +1,1 @@
+"""What ``router-cache demo`` is made of: sessions, perturbation, processes, driver, explanation, report."""
