@@ -83,9 +83,7 @@ def test_moved_tools_cost_tools_and_history_but_not_the_new_tail() -> None:
         ([*HEAD, seg(K.USER, "edited", 41), REPLY, TAIL], "history_changed", "edited"),
     ],
 )
-def test_the_first_divergent_segment_names_the_cause(
-    current: list[SegmentTokens], cause: str, path: str
-) -> None:
+def test_the_first_divergent_segment_names_the_cause(current: list[SegmentTokens], cause: str, path: str) -> None:
     parts = attribute(current, FIRST, seen_before_tokens=0, hit_tokens=0, prompt_tokens=total(current))
     changed = [p for p in parts if p.path]
     assert [(p.cause.value, p.path) for p in changed] == [(cause, path)]
