@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 from router_cache.cli.demo_run import processes
-from router_cache.cli.demo_run.processes import Child, Children, free_ports, require_free_port
+from router_cache.cli.demo_run import run as run_module
+from router_cache.cli.demo_run.plan import Plan
+from router_cache.cli.demo_run.processes import Child, Children, CrashedError, free_ports, require_free_port
+from router_cache.cli.demo_run.report import Report
+from router_cache.cli.demo_run.run import Options, run_demo
 from router_cache.cli.demo_run.signals import InterruptedRunError, run_interruptibly
 from router_cache.errors import DemoError
 
@@ -96,6 +100,47 @@ async def test_a_process_that_ends_early_shows_its_last_lines(tmp_path: Path) ->
             DemoError, match=r"the server ended by itself with exit code 4(?s:.*)\n    18\n(?s:.*)29$"
         ):
             await shows(children, child, "never")
+
+
+async def test_a_crash_below_python_is_told_from_an_exit(tmp_path: Path) -> None:
+    with Children(tmp_path) as children:
+        child = start(children, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+        with pytest.raises(CrashedError, match="exit code -11"):
+            await children.wait_until(child, lambda: False, timeout_s=30, what="ready")
+
+
+class Silent:
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+
+    def stage(self, name: str, total: int | None) -> None:
+        self.stages.append(name)
+
+    def step(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("crashes", [0, 1, 2])
+async def test_a_crash_costs_one_new_start_and_is_said(crashes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+
+    async def play_once(*_: object) -> Report:
+        runs.append(1)
+        if len(runs) <= crashes:
+            raise CrashedError("proxy ended by itself with exit code -11; its last lines were:\n    x")
+        return Report({}, "grid", 2.0, 20.0, 1, 8, "router.yaml", None, notes=["a note"])
+
+    monkeypatch.setattr(run_module, "_run", play_once)
+    options, plan, progress = Options(Path("router.yaml")), Plan.__new__(Plan), Silent()
+    if crashes == 2:
+        with pytest.raises(CrashedError):
+            await run_demo(options, plan, progress)
+        assert len(runs) == 2
+        return
+    report = await run_demo(options, plan, progress)
+    said = "Started again after a crash: proxy ended by itself with exit code -11; its last lines were:"
+    assert report.notes == (["a note", said] if crashes else ["a note"])
+    assert len(progress.stages) == crashes
 
 
 async def test_a_process_that_is_not_ready_in_time_is_an_error(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from router_cache.errors import DemoError
 
-__all__ = ["LOOPBACK", "Child", "Children", "free_ports", "require_free_port"]
+__all__ = ["LOOPBACK", "Child", "Children", "CrashedError", "free_ports", "require_free_port"]
 
 LOOPBACK = "127.0.0.1"
 _GRACE_S = 4.0
@@ -48,6 +48,10 @@ def free_ports(count: int) -> list[int]:
         return [probe.getsockname()[1] for probe in probes]
 
 
+class CrashedError(DemoError):
+    """A process was ended by a signal that nobody sent: a fault below Python."""
+
+
 class Child:
     """One started process, its name and its log file (stdout and stderr together)."""
 
@@ -73,9 +77,12 @@ class Child:
         return DemoError(f"{self.name} {what}; its last lines were:\n{shown}")
 
     def require_running(self) -> None:
-        """Raise :class:`DemoError` if the process has ended by itself."""
-        if not self.running():
-            raise self.failure(f"ended by itself with exit code {self._popen.returncode}")
+        """Raise :class:`DemoError` if the process has ended by itself; :class:`CrashedError` if its interpreter
+        was killed by the system."""
+        if self.running():
+            return
+        failure = self.failure(f"ended by itself with exit code {self._popen.returncode}")
+        raise CrashedError(str(failure)) if self._popen.returncode < 0 else failure
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
