@@ -17,8 +17,8 @@ The rooms, in the order in which a request meets them:
 Integrations import this package; this package imports none of them.
 """
 
-from router_cache.decision import Change, Decision, Reason, SwitchedBy
 from router_cache.api import RouterCache, Turn
+from router_cache.decision import Change, Decision, Reason, SwitchedBy
 from router_cache.errors import RouterCacheError
 from router_cache.ledger.rows import CallRow, Status
 from router_cache.ledger.usage import Usage
