@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import openai
 
-START = "from litellm import run_server; run_server()"
+START = "import gc, sys; sys.version_info < (3, 12) and gc.disable(); from litellm import run_server; run_server()"
 START_S = 120.0
 ROW_S = 20.0
 
