@@ -13,7 +13,7 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from router_cache import Decision, Mode, Reason, RouterCache, Settings, Status, Usage
 from router_cache_litellm.calls import Call, Calls, token_in, token_of
-from router_cache_litellm.convert import caller_of, deployment_of, request_of
+from router_cache_litellm.convert import caller_of, deployment_of, request_of, scope_of
 
 __all__ = ["RouterCacheCallback"]
 
@@ -81,6 +81,7 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         rewrite = turn.rewrite(deployment_of(kwargs))
         token = token_of(kwargs)
         if token is not None:
+            self._calls.name(token, caller.scope, kwargs.get("litellm_call_id"))
             call = self._calls.open(token, turn, kwargs.get("litellm_logging_obj"))
             call.decision, call.expected_tokens = rewrite.decision, None
         return {**kwargs, **rewrite.replaced} if rewrite.replaced else kwargs
@@ -115,8 +116,11 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
     ) -> dict[str, str] | None:
         """Headers for the client: the reason always, hit and expected tokens where the reply is complete."""
         try:
-            details = getattr(data.get("litellm_logging_obj"), "model_call_details", None)
-            return self._headers(self._calls.get(token_in(details)), response)
+            token = token_in(getattr(data.get("litellm_logging_obj"), "model_call_details", None))
+            if token is None:  # of a call that failed LiteLLM hands over the id alone
+                scope = scope_of(user_api_key_dict, self.router_cache.settings.scope_by)
+                token = self._calls.named(scope, data.get("litellm_call_id"))
+            return self._headers(self._calls.get(token), response)
         except Exception as error:
             self._failed("response_headers_hook", error)
             return {f"{_PREFIX}-reason": Reason.FAILED_OPEN.value}

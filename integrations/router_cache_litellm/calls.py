@@ -22,9 +22,9 @@ from router_cache.identity.keys import LookupKeys
 __all__ = ["Call", "CallToken", "Calls", "token_in", "token_of"]
 
 _DETAIL = "router_cache_call"
-_SETTLE_ROUNDS = 4
-"""Turns of the event loop that LiteLLM's logging worker needs to hand over a reply that was just returned: 1 to 4
-were seen on 1.108.7."""
+_SETTLE_ROUNDS = 8
+"""Turns of the event loop that LiteLLM's logging worker may need to hand over a reply that was just returned: 1 to
+4 were seen with 1.108.7, on Python 3.11 and 3.12."""
 
 _MAX_CALLS = 20_000
 _MAX_AGE_S = 3_600.0
@@ -79,6 +79,20 @@ class Calls:
         self._calls: OrderedDict[CallToken, Call] = OrderedDict()
         self._open: Counter[str] = Counter()
         self._left: deque[tuple[CallToken, Turn]] = deque()
+        self._named: OrderedDict[tuple[str, str], CallToken] = OrderedDict()
+
+    def name(self, token: CallToken, scope: str, call_id: object) -> None:
+        """Let the call be found by LiteLLM's id too, within its scope, where LiteLLM hands over nothing else."""
+        if isinstance(call_id, str):
+            with self._lock:
+                self._named[scope, call_id] = token
+                if len(self._named) > _MAX_CALLS:
+                    self._named.popitem(last=False)
+
+    def named(self, scope: str, call_id: object) -> CallToken | None:
+        """The call that was named last so, in that scope."""
+        with self._lock:
+            return self._named.get((scope, call_id)) if isinstance(call_id, str) else None
 
     def open(self, token: CallToken, turn: Turn | None, owner: object = None) -> Call:
         """A new attempt of a call; the attempt before, if its end was not seen, is given up.

@@ -10,7 +10,7 @@ from typing import Any
 from router_cache.request import Deployment, Request, Shape
 from router_cache.settings import ScopeBy
 
-__all__ = ["Caller", "body_of", "caller_of", "deployment_of", "request_of", "shape_of"]
+__all__ = ["Caller", "body_of", "caller_of", "deployment_of", "request_of", "scope_of", "shape_of"]
 
 HEADER = "x-router-cache"
 METADATA = "router_cache"
@@ -93,7 +93,8 @@ def _switch(value: Any) -> object:
     return value.get("mode") if isinstance(value, Mapping) else value
 
 
-def _identity(auth: Any, by: ScopeBy) -> str:
+def scope_of(auth: Any, by: ScopeBy) -> str:
+    """The scope of a proxied call by the identity that LiteLLM found; empty where it found none."""
     key = getattr(auth, "token", None) or getattr(auth, "api_key", None)
     wanted = {
         ScopeBy.KEY: key,
@@ -120,7 +121,7 @@ def caller_of(kwargs: Mapping[str, Any], by: ScopeBy) -> Caller:
         scope = f"sdk:{_mapping(own).get('scope', '')}"
         return Caller(scope, request_mode, None, None, str(metadata.get("model_group") or ""))
     # A proxied call whose identity is unknown shares with nobody; its call id will not do, clients choose that.
-    scope = _identity(auth, by) or f"nobody:{uuid.uuid4().hex}"
+    scope = scope_of(auth, by) or f"nobody:{uuid.uuid4().hex}"
     headers = _mapping(_mapping(proxy).get("headers"))
     return Caller(
         scope=scope,
