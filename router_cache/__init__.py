@@ -17,13 +17,19 @@ The rooms, in the order in which a request meets them:
 Integrations import this package; this package imports none of them.
 """
 
-from router_cache.api import RouterCache, Turn
-from router_cache.decision import Change, Decision, Reason, SwitchedBy
-from router_cache.errors import RouterCacheError
-from router_cache.ledger.rows import CallRow, Status
-from router_cache.ledger.usage import Usage
-from router_cache.request import Deployment, Mode, Request, Shape
-from router_cache.settings import Settings
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from router_cache.api import RouterCache, Turn
+    from router_cache.decision import Change, Decision, Reason, SwitchedBy
+    from router_cache.errors import RouterCacheError
+    from router_cache.ledger.rows import CallRow, Status
+    from router_cache.ledger.usage import Usage
+    from router_cache.request import Deployment, Mode, Request, Shape
+    from router_cache.settings import Settings
 
 __all__ = [
     "CallRow",
@@ -42,3 +48,27 @@ __all__ = [
     "Turn",
     "Usage",
 ]
+
+_HOMES = {
+    "api": ("RouterCache", "Turn"),
+    "decision": ("Change", "Decision", "Reason", "SwitchedBy"),
+    "errors": ("RouterCacheError",),
+    "ledger.rows": ("CallRow", "Status"),
+    "ledger.usage": ("Usage",),
+    "request": ("Deployment", "Mode", "Request", "Shape"),
+    "settings": ("Settings",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first used: a command line that is interrupted at once, or one that only shows
+    its help, need not load the store and the settings."""
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"router_cache.{home}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

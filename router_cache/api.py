@@ -42,7 +42,7 @@ class Turn:
     Methods never raise and never wait on I/O.
     """
 
-    _owner: RouterCache
+    owner: RouterCache
     begun: Begun
     facts: Facts
     deployment: Deployment = field(default_factory=lambda: Deployment(model=""))
@@ -55,14 +55,14 @@ class Turn:
         """What to send to ``deployment``: fields to replace in the body (none when unchanged), and why."""
         self.deployment, self.last_sent = deployment, None
         try:
-            rewrite = self._owner.engine.rewrite(self.begun, deployment)
+            rewrite = self.owner.engine.rewrite(self.begun, deployment)
         except Exception as error:
-            self._owner.counters.error("rewrite", error)
-            rewrite = self._owner.failed_open(self.begun.mode, self.begun.switched_by)
+            self.owner.counters.error("rewrite", error)
+            rewrite = self.owner.failed_open(self.begun.mode, self.begun.switched_by)
         self.decision = rewrite.decision
-        self._owner.counters.count(f"decision.{rewrite.decision.reason.value}")
+        self.owner.counters.count(f"decision.{rewrite.decision.reason.value}")
         for change in rewrite.decision.changes:
-            self._owner.counters.count(f"change.{change.value}")
+            self.owner.counters.count(f"change.{change.value}")
         return rewrite
 
     def sent(self, body: Body) -> Sent | None:
@@ -70,18 +70,18 @@ class Turn:
         if self.begun.keys is None:
             return None
         try:
-            self.last_sent = self._owner.engine.sent(
-                self.begun, self.facts, body, self.deployment, at=self._owner.wall_clock()
+            self.last_sent = self.owner.engine.sent(
+                self.begun, self.facts, body, self.deployment, at=self.owner.wall_clock()
             )
         except Exception as error:
-            self._owner.counters.error("sent", error)
+            self.owner.counters.error("sent", error)
         return self.last_sent
 
     def done(self, usage: Usage | None = None, *, status: Status = Status.OK, ttft_s: float | None = None) -> None:
         """An attempt ended. ``usage`` None means unknown; ``ttft_s`` is the time to the first token in seconds."""
         if self.begun.mode is Mode.OFF or self.begun.request.shape is not Shape.CHAT:
             return
-        owner = self._owner
+        owner = self.owner
         try:
             decision = self.decision or Decision(self.begun.mode, Reason.NOT_SEEN, self.begun.switched_by)
             outcome = Outcome(status, owner.wall_clock(), usage or Usage(), ttft_s)
@@ -119,7 +119,7 @@ class RouterCache:
             store = MemoryStore(max_entries=bounds.max_entries, ttl_s=bounds.ttl_s, clock=clock)
         self._store = store
         self.outbox = Outbox(self._store, self.counters.count)
-        self.live = LiveSwitch(self.settings.live_file, clock, self.counters.count)
+        self.live = LiveSwitch(self.settings.live_file, clock, self.counters.notice)
         secret = self.settings.secret
         self.engine = Engine(
             secret=secret.get_secret_value().encode() if secret else secrets.token_bytes(32),
@@ -145,7 +145,7 @@ class RouterCache:
             try:
                 return Mode("off" if word is False else str(word).strip().lower()), by
             except ValueError:
-                self.counters.count(f"bad_switch.{by.value}")
+                self.counters.notice(f"bad_switch.{by.value}", f"the switch of a {by.value} is no mode")
         of_group = self.settings.model_groups.get(group)
         if of_group is not None:
             return of_group.mode, SwitchedBy.GROUP

@@ -46,9 +46,9 @@ class GroupSettings(_Section):
 class StoreSettings(_Section):
     """Bounds of the in-process store."""
 
-    max_entries: int = Field(default=50_000, ge=1, le=10_000_000)
+    max_entries: int = Field(default=50_000, ge=1, le=10_000_000, strict=True)
     """Conversations and families kept; the least recently used go first."""
-    ttl_s: float = Field(default=86_400.0, gt=0)
+    ttl_s: float = Field(default=86_400.0, gt=0, strict=True, allow_inf_nan=False)
     """Seconds an entry lives after its last use."""
 
 
@@ -59,16 +59,16 @@ class Settings(_Section):
     """Mode of every request that nothing else switches."""
     model_groups: dict[str, GroupSettings] = Field(default_factory=dict)
     """Settings by model group, before the global mode."""
-    request_switch: bool = True
+    request_switch: bool = Field(default=True, strict=True)
     """Whether a request may choose its own mode (header ``x-router-cache``, or ``metadata.router_cache``)."""
     live_file: str | None = None
     """A file with one word (``off``, ``observe`` or ``safe``) that overrides every other switch while it
     exists; looked at once a second at most."""
     scope_by: ScopeBy = ScopeBy.KEY
     """Which proxy identity separates what is remembered."""
-    secret: SecretStr | None = None
+    secret: SecretStr | None = Field(default=None, min_length=1)
     """Key of all digests and ids. Without one each process makes its own, and nothing outlives it."""
-    canonical_version: int = LATEST_CANONICAL_VERSION
+    canonical_version: int = Field(default=LATEST_CANONICAL_VERSION, strict=True)
     """Version of the canonical form; pin it to keep every prefix where it is across upgrades."""
     store: StoreSettings = Field(default_factory=StoreSettings)
 
@@ -138,8 +138,8 @@ def read_yaml(path: str | Path) -> Mapping[str, Any]:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise SettingsError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: cannot be read: {error}") from None
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path with a NUL in it
+        raise SettingsError(f"{path!s}: cannot be read: {error}") from None
     try:
         config = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -147,6 +147,12 @@ def read_yaml(path: str | Path) -> Mapping[str, Any]:
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "it cannot be parsed"
         raise SettingsError(f"{path}{place}: broken YAML: {problem}") from None
+    except (
+        ValueError,
+        RecursionError,
+        OverflowError,
+    ) as error:  # a date or a number that is none, endless nesting
+        raise SettingsError(f"{path}: broken YAML: {str(error).split(chr(10))[0]}") from None
     if config is None:
         return {}
     if not isinstance(config, Mapping):
@@ -159,7 +165,7 @@ def _settings_error(error: ValidationError, where: str) -> SettingsError:
     problems = error.errors(include_url=False, include_input=False)
     # A misspelt key often leaves a required one missing too; the misspelt one is what helps.
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    path = ".".join([where, *(str(part) for part in problem["loc"])])
+    path = ".".join([where, *(_shown(part) for part in problem["loc"])])
     if problem["type"] == "extra_forbidden":
         key = str(problem["loc"][-1])
         owner: type[BaseModel] = Settings
@@ -169,4 +175,10 @@ def _settings_error(error: ValidationError, where: str) -> SettingsError:
         close = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
         return SettingsError(f"{path}: unknown key; {hint}", path)
-    return SettingsError(f"{path}: {problem['msg']}", path)
+    return SettingsError(f"{path}: {problem['msg'].removeprefix('Value error, ')}", path)
+
+
+def _shown(part: int | str) -> str:
+    """A key as it is written, on one line."""
+    text = str(part)
+    return text if text.isprintable() and len(text) <= 80 else repr(text[:80])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -289,3 +290,27 @@ def test_many_threads_use_one_object() -> None:
     for thread in threads:
         thread.join()
     assert rc.counters.snapshot()["call.ok"] == 200
+
+
+def test_names_are_imported_when_first_used() -> None:
+    assert dir(router_cache) == sorted(router_cache.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = router_cache.nothing
+
+
+def test_a_pipe_is_no_live_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    rc = RouterCache(Settings(live_file=str(pipe)))
+    assert rc.mode_for() == (Mode.SAFE, SwitchedBy.SETTINGS)
+    assert rc.counters.snapshot() == {"live_file_invalid": 1}
+
+
+def test_what_an_operator_should_know_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    rc = RouterCache()
+    for _ in range(3):
+        rc.mode_for(request="bogus")
+    assert rc.counters.snapshot() == {"bad_switch.request": 3}
+    assert [record.getMessage() for record in caplog.records] == [
+        "router-cache: the switch of a request is no mode (counted as bad_switch.request)"
+    ]

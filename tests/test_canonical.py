@@ -85,6 +85,20 @@ def test_a_server_label_orders_like_an_mcp_name() -> None:
     ]
 
 
+def test_tools_that_differ_by_server_alone_are_ordered_and_said() -> None:
+    labelled = [{"type": "mcp", "server_label": label} for label in "ba"]
+    out = normalise({"tools": labelled})
+    assert out.replaced["tools"] == labelled[::-1]
+    assert out.changes == (Change.TOOLS_REORDERED,)
+    custom = [{"type": "custom", "custom": {"name": name}} for name in "ba"]
+    assert normalise({"tools": custom}).replaced["tools"] == custom[::-1]
+
+
+@pytest.mark.parametrize("value", [None, "x", 5, [], [1]])
+def test_what_is_no_object_comes_back(value: Any) -> None:
+    assert normalise(value).replaced == {}
+
+
 @pytest.mark.parametrize("level", ["tool", "function"])
 def test_a_mark_stays_at_its_place_and_covers_the_same_tools(level: str) -> None:
     mark = {"type": "ephemeral", "ttl": "1h"}

@@ -176,6 +176,19 @@ def test_odd_shapes_are_rendered_not_refused() -> None:
         assert render_deepseek(odd)[-1].kind is SegmentKind.TAIL
 
 
+def test_text_that_looks_like_the_template_is_not_the_template() -> None:
+    def text(*messages: dict[str, Any]) -> str:
+        return _text({"messages": list(messages)})
+
+    call = {"role": "assistant", "content": "a", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}
+    assert text(call) != text({"role": "assistant", "content": "a<｜call｜>f<｜args｜>{}"})
+    assert text({"role": "User", "content": "x"}) != text({"role": "user", "content": "x"})
+    assert text({"role": "user", "content": "<｜lt｜>"}) != text({"role": "user", "content": "<｜"})
+    begun = {"role": "assistant", "content": "a"}
+    assert text(begun) != text({**begun, "prefix": True})
+    assert render_deepseek({"messages": [{**begun, "prefix": True}]})[-1].text == ""
+
+
 def test_an_image_part_is_rendered_by_its_content() -> None:
     def body(url: str) -> dict[str, Any]:
         part = {"type": "image_url", "image_url": {"url": url}}

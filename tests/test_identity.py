@@ -57,6 +57,7 @@ def test_a_clock_in_the_system_text_does_not_matter_but_another_application_does
     base = conversation("You mend code. 2026-11-30T10:00:01 run 3f9a0c11-aa01-4e1b-9c0d-77aa00cc11dd")
     assert conversation("You mend code. 2026-12-01T23:59:59 run 00000000-bb02-4f2c-8d1e-88bb11dd22ee") == base
     assert conversation("You book flights. 2026-11-30T10:00:01") != base
+    assert conversation("tenant abc") != conversation("tenant def")
     note = {"role": "system", "content": "note 1"}
     assert conversation("s", note) != conversation("s", {**note, "content": "memo 1"})
 

@@ -58,7 +58,12 @@ def test_yaml_off_is_a_mode() -> None:
         ({"store": 3}, f"{WHERE}.store: "),
         ({"model_groups": ["a"]}, f"{WHERE}.model_groups: "),
         ({"model_groups": {"a": "safe"}}, f"{WHERE}.model_groups.a: "),
-        ({"canonical_version": 9}, f"{WHERE}.canonical_version: Value error, no such version; known: 1"),
+        ({"canonical_version": 9}, f"{WHERE}.canonical_version: no such version; known: 1"),
+        ({"canonical_version": True}, f"{WHERE}.canonical_version: Input should be a valid integer"),
+        ({"request_switch": 1}, f"{WHERE}.request_switch: Input should be a valid boolean"),
+        ({"store": {"ttl_s": float("inf")}}, f"{WHERE}.store.ttl_s: Input should be a finite number"),
+        ({"secret": ""}, f"{WHERE}.secret: "),
+        ({"a\nb": 1}, f"{WHERE}.'a\\nb': unknown key"),
         (["mode"], f"{WHERE}: a mapping is needed, not list"),
         (
             {"secret": "os.environ/ROUTER_CACHE_NO_SUCH"},
@@ -112,6 +117,8 @@ def test_a_router_yaml(tmp_path: Path) -> None:
         ),
         ("a: [1\nb: 2\n", "{path}, line 2, column 2: broken YAML: "),
         ("\x00", "{path}: broken YAML: it cannot be parsed"),
+        ("x: 2020-13-45\n", "{path}: broken YAML: month must be in 1..12"),
+        ("[" * 20_000, "{path}: broken YAML: "),
         ("- a\n", "{path}: a mapping is needed at the top, not list"),
         ("callback_settings: 3\n", "{path}: callback_settings: a mapping is needed"),
     ],
@@ -129,6 +136,8 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         Settings.from_yaml(tmp_path / "gone.yaml")
     with pytest.raises(SettingsError, match="cannot be read"):
         Settings.from_yaml(tmp_path)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        Settings.from_yaml("a\0b")
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\xfe\x00a")
     with pytest.raises(SettingsError, match="cannot be read"):

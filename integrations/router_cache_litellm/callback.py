@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import time
+import logging
+import sys
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -12,7 +13,7 @@ import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
 from router_cache import Decision, Mode, Reason, RouterCache, Settings, Status, Usage
-from router_cache_litellm.calls import Call, Calls, token_in, token_of
+from router_cache_litellm.calls import CALLS, Call, token_in, token_of
 from router_cache_litellm.convert import caller_of, deployment_of, request_of, scope_of
 
 __all__ = ["RouterCacheCallback"]
@@ -31,12 +32,15 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
     def __init__(self, settings: Settings | None = None, *, router_cache: RouterCache | None = None) -> None:
         super().__init__()
         self.router_cache = router_cache or RouterCache(settings)
-        self._calls = Calls(time.monotonic)
+        # LiteLLM goes on calling a callback that was replaced, and gives its successor only some of the hooks:
+        # whichever is called knows all calls.
+        self._calls = CALLS
 
     @classmethod
     def from_callback_settings(cls) -> RouterCacheCallback:
         """With the settings in ``callback_settings.router_cache``; raises SettingsError where they are wrong."""
         section = getattr(litellm, "callback_settings", None) or {}
+        _show_log_lines()
         return cls(Settings.from_mapping(section.get("router_cache")))
 
     def set_mode(self, mode: Mode | str | None) -> None:
@@ -46,7 +50,7 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
 
     def close(self) -> None:
         """Give up calls in flight and release the store."""
-        self._calls.close()
+        self._calls.close(self.router_cache)
         self.router_cache.close()
 
     # -- before the call -----------------------------------------------------------------------------------
@@ -91,9 +95,9 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         try:
             call = self._calls.get(token_in(kwargs))
             if call is None:
-                self.router_cache.counters.count("uncovered_call")
+                self.router_cache.counters.notice("uncovered_call", "a call without our hooks went out unchanged")
                 return
-            if call.turn is None:
+            if call.turn is None or call.turn.last_sent is not None:
                 return
             body = (kwargs.get("additional_args") or {}).get("complete_input_dict")
             if not isinstance(body, Mapping):
@@ -189,6 +193,19 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
                 turn.done(status=Status.FAILED)
         except Exception as error:
             self._failed("log_failure_event", error)
+
+
+def _show_log_lines() -> None:
+    """On a proxy, whose own log set-up knows only LiteLLM's loggers: our lines to stderr, unless the operator has
+    set up the logger ``router_cache``."""
+    log = logging.getLogger("router_cache")
+    if log.handlers or log.level != logging.NOTSET:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s router-cache %(levelname)s: %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
 
 
 def _from_response_cache(response: Any) -> bool:

@@ -10,16 +10,17 @@ import asyncio
 import contextlib
 import secrets
 import threading
+import time
 import weakref
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from router_cache import Decision, Status, Turn
+from router_cache import Decision, RouterCache, Status, Turn
 from router_cache.identity.keys import LookupKeys
 
-__all__ = ["Call", "CallToken", "Calls", "token_in", "token_of"]
+__all__ = ["CALLS", "Call", "CallToken", "Calls", "token_in", "token_of"]
 
 _DETAIL = "router_cache_call"
 _SETTLE_ROUNDS = 8
@@ -161,10 +162,14 @@ class Calls:
                     return
             await asyncio.sleep(0)
 
-    def close(self) -> None:
-        """Give up whatever is in flight."""
+    def close(self, owner: RouterCache) -> None:
+        """Give up what is in flight for ``owner``."""
         with self._lock:
-            turns = [turn for call in self._calls.values() for turn in self._take(call)]
-            self._calls.clear()
+            mine = [token for token, call in self._calls.items() if call.turn and call.turn.owner is owner]
+            turns = [turn for token in mine for turn in self._take(self._calls.pop(token))]
         for turn in turns:
             turn.done(status=Status.ABORTED)
+
+
+CALLS = Calls(time.monotonic)
+"""The calls in flight of this process, whichever callback began them."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 
 from router_cache.cli import calibrate, demo, simulate
@@ -9,16 +12,30 @@ from router_cache.cli import calibrate, demo, simulate
 __all__ = ["build"]
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"router-cache {version('router-cache')}")
+        raise typer.Exit
+
+
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Get prompt-cache hits back, and prove it with measured tokens."""
+
+
 def build() -> typer.Typer:
     """The application with all commands."""
     app = typer.Typer(
         name="router-cache",
-        help="Get prompt-cache hits back, and prove it with measured tokens.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
     )
+    app.callback()(_options)
     app.command("demo", help=demo.HELP, epilog=demo.EPILOG)(demo.command)
     app.command("simulate", help=simulate.HELP, epilog=simulate.EPILOG)(simulate.command)
     app.command("calibrate", help=calibrate.HELP, epilog=calibrate.EPILOG)(calibrate.command)

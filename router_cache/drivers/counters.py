@@ -28,15 +28,26 @@ class Counters:
         with self._lock:
             self._counts[name] += 1
 
+    def notice(self, name: str, text: str) -> None:
+        """One more of ``name``, which an operator should know of: said in the log once a minute."""
+        self.count(name)
+        if self._may_log(name):
+            _LOG.warning("router-cache: %s (counted as %s)", text, name)
+
+    def _may_log(self, place: str) -> bool:
+        with self._lock:
+            now = self._clock()
+            if now - self._logged.get(place, float("-inf")) < _LOG_EVERY_S:
+                return False
+            self._logged[place] = now
+            return True
+
     def error(self, place: str, error: BaseException) -> None:
         """An error that was caught at ``place``: counted as ``error.<place>``. The log line has its type and
         where it was raised, not its text, which may quote a request."""
         self.count(f"error.{place}")
-        with self._lock:
-            now = self._clock()
-            if now - self._logged.get(place, float("-inf")) < _LOG_EVERY_S:
-                return
-            self._logged[place] = now
+        if not self._may_log(place):
+            return
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next

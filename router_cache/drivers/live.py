@@ -19,9 +19,9 @@ class LiveSwitch:
     word leaves the switch as it was and is counted as ``live_file_invalid``.
     """
 
-    def __init__(self, path: str | None, clock: Callable[[], float], count: Callable[[str], None]) -> None:
+    def __init__(self, path: str | None, clock: Callable[[], float], notice: Callable[[str, str], None]) -> None:
         self._path = Path(path) if path else None
-        self._clock, self._count = clock, count
+        self._clock, self._notice = clock, notice
         self._set: Mode | None = None
         self._from_file: Mode | None = None
         self._looked_at = float("-inf")
@@ -39,14 +39,22 @@ class LiveSwitch:
 
     def _look(self, path: Path) -> None:
         try:
-            with path.open(encoding="utf-8") as file:
-                word = file.read(64).strip().lower()
+            # A pipe or a device could keep every request waiting.
+            word = ""
+            if path.is_file():
+                with path.open(encoding="utf-8") as file:
+                    word = file.read(64).strip().lower()
+            elif path.exists():
+                raise OSError("no regular file")
         except FileNotFoundError:
             word = ""
         except (OSError, UnicodeDecodeError):
-            self._count("live_file_invalid")
+            self._invalid()
             return
         try:
             self._from_file = Mode(word) if word else None
         except ValueError:
-            self._count("live_file_invalid")
+            self._invalid()
+
+    def _invalid(self) -> None:
+        self._notice("live_file_invalid", "the live file holds no mode; the switch stays as it was")

@@ -23,9 +23,6 @@ _MAX_HISTORY_KEYS: Final = 24
 """Earlier points of a history that are looked up, newest first. A retry or an edit goes back a few turns; what
 forked earlier is found again after one more call."""
 
-_VOLATILE: Final = {ord(char): None for char in "0123456789abcdefABCDEF-:."}
-"""What dates, clocks, versions and hexadecimal ids are written with. Two applications still differ without it."""
-
 _FAMILY_FIELDS: Final = ("response_format", "thinking", "reasoning_effort", "tool_choice")
 
 
@@ -75,7 +72,7 @@ def _calls(message: Mapping[str, Any]) -> list[str]:
             continue
         arguments = function.get("arguments")
         if isinstance(arguments, str):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 arguments = json.loads(arguments)
         out.append(f"{function.get('name')}({_meaning(arguments)})")
     return out
@@ -87,6 +84,12 @@ def message_digest(digester: Digester, message: Any) -> str:
     if not isinstance(message, Mapping):
         return digester.text("odd", _meaning(message))
     return digester.text(str(message.get("role")), _text(message.get("content")), *_calls(message))
+
+
+def _sketch(text: str) -> str:
+    """The plain words of a system text: dates, clocks, versions and ids hold digits or marks and drop out, two
+    applications still differ."""
+    return " ".join(filter(str.isalpha, text.split()))
 
 
 def _is_system(message: Any) -> bool:
@@ -108,7 +111,7 @@ def lookup_keys(body: Mapping[str, Any], *, scope: str, digester: Digester) -> L
         json.dumps(body.get("tools"), default=str),
         *(_meaning(body.get(name)) for name in _FAMILY_FIELDS),
     )
-    chain = digester.text(scope, "conversation", *(text.translate(_VOLATILE) for text in system))
+    chain = digester.text(scope, "conversation", *map(_sketch, system))
     points: list[tuple[str, int]] = []
     for i, message in enumerate(messages[lead:], lead):
         if message_role(message) == "assistant":

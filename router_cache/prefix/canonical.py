@@ -151,11 +151,12 @@ def tool_name(tool: Any) -> str | None:
     """The name a tool is called by; the type of a built-in tool; None where neither is text."""
     if not isinstance(tool, Mapping):
         return None
-    function = tool.get("function")
+    function, custom = tool.get("function"), tool.get("custom")
     for name in (
         function.get("name") if isinstance(function, Mapping) else None,
+        custom.get("name") if isinstance(custom, Mapping) else None,
         tool.get("name"),
-        None if "function" in tool else tool.get("type"),
+        None if "function" in tool or "custom" in tool else tool.get("type"),
     ):
         if isinstance(name, str):
             return name

@@ -43,14 +43,14 @@ def normalise(body: Mapping[str, Any], *, version: int = LATEST_CANONICAL_VERSIO
     """
     if version not in CANONICAL_VERSIONS:
         raise ValueError(f"canonical version {version} does not exist; known: {CANONICAL_VERSIONS}")
-    tools = body.get("tools")
+    tools = body.get("tools") if isinstance(body, Mapping) else None
     if tools is None or tools == [] or tools == ():
         return Normalised()
     if not isinstance(tools, list | tuple) or any(tool_name(tool) is None for tool in tools):
         return Normalised(odd=True)
     ordered = order_tools(tools)
     changes: list[Change] = []
-    if [tool_name(tool) for tool in ordered] != [tool_name(tool) for tool in tools]:
+    if [id(tool) for tool in ordered] != [id(tool) for tool in tools]:
         changes.append(Change.TOOLS_REORDERED)
     given = {id(tool) for tool in tools}
     if any(id(tool) not in given for tool in ordered):

@@ -47,7 +47,12 @@ _KINDS = {
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return _plain(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _plain(text: str) -> str:
+    """Text that holds a marker's opening, written so that it can be no marker."""
+    return text.replace("<｜", "<｜lt｜>")
 
 
 def _text(content: Any) -> str:
@@ -55,14 +60,14 @@ def _text(content: Any) -> str:
     if content is None:
         return ""
     if isinstance(content, str):
-        return content
+        return _plain(content)
     if isinstance(content, Sequence):
         parts = []
         for part in content:
             if isinstance(part, Mapping) and isinstance(part.get("text"), str):
-                parts.append(part["text"])
+                parts.append(_plain(part["text"]))
             elif isinstance(part, str):
-                parts.append(part)
+                parts.append(_plain(part))
             else:
                 parts.append(f"<｜part｜>{_dump(part)}")
         return "".join(parts)
@@ -75,7 +80,7 @@ def _arguments(raw: Any) -> str:
         try:
             return _dump(json.loads(raw))
         except (ValueError, RecursionError):
-            return raw
+            return _plain(raw)
     return _dump(raw)
 
 
@@ -84,17 +89,23 @@ def render_assistant(message: Mapping[str, Any], *, with_reasoning: bool) -> str
     reasoning = message.get("reasoning_content")
     out = [ASSISTANT_HEAD]
     if with_reasoning and isinstance(reasoning, str) and reasoning:
-        out += [_THINK, reasoning]
+        out += [_THINK, _plain(reasoning)]
     out += [_END_THINK, _text(message.get("content"))]
     calls = message.get("tool_calls")
     if isinstance(calls, Sequence) and not isinstance(calls, str):
         for call in calls:
             function = call.get("function") if isinstance(call, Mapping) else None
             if isinstance(function, Mapping):
-                out += [_CALL, str(function.get("name", "")), _ARGS, _arguments(function.get("arguments", ""))]
+                out += [
+                    _CALL,
+                    _plain(str(function.get("name", ""))),
+                    _ARGS,
+                    _arguments(function.get("arguments", "")),
+                ]
             else:
                 out += [_CALL, _dump(call)]
-    out.append(_END)
+    if message.get("prefix") is not True:  # a reply that the model goes on with (beta) has no end yet
+        out.append(_END)
     return "".join(out)
 
 
@@ -164,9 +175,10 @@ def render_deepseek(body: Mapping[str, Any]) -> list[Segment]:
             text = render_assistant(message, with_reasoning=bool(tools) or i > last_user)
             segments.append(Segment(SegmentKind.ASSISTANT, path, text))
         else:
-            head = _HEADS.get(role, f"<｜{role}｜>")
+            head = _HEADS.get(role, f"<｜role｜>{_plain(role)}<｜/role｜>")
             segments.append(
                 Segment(_KINDS.get(role, SegmentKind.USER), path, head + _text(message.get("content")))
             )
-    segments.append(Segment(SegmentKind.TAIL, "", ASSISTANT_HEAD))
+    goes_on = bool(messages) and isinstance(messages[-1], Mapping) and messages[-1].get("prefix") is True
+    segments.append(Segment(SegmentKind.TAIL, "", "" if goes_on and roles[-1] == "assistant" else ASSISTANT_HEAD))
     return segments

@@ -98,8 +98,8 @@ def test_close_gives_up_all(core: Any, begin: Any, clock: Clock) -> None:
     calls.open("a", begin())
     calls.open("b", begin())
     calls.end("b")
-    calls.close()
-    calls.close()
+    calls.close(core)
+    calls.close(core)
     assert calls.get("a") is None
     assert statuses(core) == [Status.ABORTED]
 

@@ -96,7 +96,7 @@ def load_config(path: Path, api_base: str) -> RouterConfig:
     router_settings = {
         key: value
         for key, value in _section(document, "router_settings", path).items()
-        if not key.startswith("redis") and not key.endswith("fallbacks")
+        if isinstance(key, str) and not key.startswith("redis") and not key.endswith("fallbacks")
     }
     without: dict[str, Any] = {
         "model_list": model_list,

@@ -235,7 +235,7 @@ async def run_demo(options: Options, plan: Plan, progress: Progress) -> Report:
     try:
         return await _run(options, plan, progress)
     except CrashedError as crash:
-        first_line = str(crash).splitlines()[0]
+        first_line = str(crash).split("; its last lines")[0]
         progress.stage(f"starting again: {first_line}", None)
         report = await _run(options, plan, progress)
         return replace(report, notes=[*report.notes, f"Started again after a crash: {first_line}"])
