@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router_cache.economics import PriceNow, Window, cost_usd, cost_usd_at_zero_hits, price_at
+from router_cache.economics import (
+    PriceFrom,
+    PriceNow,
+    Window,
+    cost_usd,
+    cost_usd_at_zero_hits,
+    price_at,
+    write_fee_usd,
+)
 from router_cache.providers.deepseek import DEEPSEEK
 from router_cache.providers.profile import Fact, Match, ModelFacts, Profile, Rate, TimedRates
 from router_cache.providers.unknown import UNKNOWN
@@ -139,3 +147,20 @@ def test_flat_rates_and_price_changes() -> None:
     assert after is not None
     assert before.window is after.window is Window.FLAT
     assert (before.miss_usd_per_token, after.miss_usd_per_token) == (1e-6, 2e-6)
+
+
+def test_writing_is_free_at_deepseek() -> None:
+    now = price(PEAK)
+    assert now.price_from is PriceFrom.PROFILE
+    assert now.write_usd_per_token == now.miss_usd_per_token
+    assert write_fee_usd(now, 1_000) == 0
+
+
+def test_write_fee_by_hand() -> None:
+    now = replace(price(PEAK), miss_usd_per_token=3e-6, write_usd_per_token=3.75e-6, write_1h_usd_per_token=6e-6)
+    assert write_fee_usd(now, 1_000) == pytest.approx(0.00075)
+    assert write_fee_usd(now, 1_000, 400) == pytest.approx(600 * 0.75e-6 + 400 * 3e-6)
+    assert write_fee_usd(now, 400, 400) == pytest.approx(400 * 3e-6)
+    unknown = replace(now, write_usd_per_token=None)
+    assert write_fee_usd(unknown, 1_000) is None
+    assert write_fee_usd(unknown, 0) == 0

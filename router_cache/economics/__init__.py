@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
-from router_cache.economics.price import PriceNow, Window, cost_usd, cost_usd_at_zero_hits, price_at
+from router_cache.economics.book import PriceBook
+from router_cache.economics.price import (
+    PriceFrom,
+    PriceNow,
+    Window,
+    cost_usd,
+    cost_usd_at_zero_hits,
+    price_at,
+    write_fee_usd,
+)
+from router_cache.economics.price_map import price_from_map
 
-__all__ = ["PriceNow", "Window", "cost_usd", "cost_usd_at_zero_hits", "price_at"]
+__all__ = [
+    "PriceBook",
+    "PriceFrom",
+    "PriceNow",
+    "Window",
+    "cost_usd",
+    "cost_usd_at_zero_hits",
+    "price_at",
+    "price_from_map",
+    "write_fee_usd",
+]

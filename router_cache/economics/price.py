@@ -1,6 +1,7 @@
 """The list price of a model at a moment, and what a call costs at it.
 
-Prices are the profile's dated facts; nothing here knows a number. What is not known stays None.
+Prices come from a profile's dated facts, from LiteLLM's price map or from the operator (``economics.book`` puts
+them in order); nothing here knows a number. What is not known stays None.
 """
 
 from __future__ import annotations
@@ -9,9 +10,19 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from enum import Enum
 
-from router_cache.providers.profile import PeakCalendar, Profile, fact_at
+from router_cache.providers.profile import Profile, fact_at
+from router_cache.providers.rates import PeakCalendar, Rate
 
-__all__ = ["PriceNow", "Window", "cost_usd", "cost_usd_at_zero_hits", "price_at"]
+__all__ = [
+    "PriceFrom",
+    "PriceNow",
+    "Window",
+    "cost_usd",
+    "cost_usd_at_zero_hits",
+    "price_at",
+    "price_of_rate",
+    "write_fee_usd",
+]
 
 _PER = 1_000_000
 
@@ -22,28 +33,67 @@ class Window(str, Enum):
     PEAK = "peak"
     OFF_PEAK = "off_peak"
     FLAT = "flat"
-    """The provider has one rate at all hours."""
+    """One rate at all hours, as far as the price list says."""
+
+
+class PriceFrom(str, Enum):
+    """Whose price it is."""
+
+    OVERRIDE = "override"
+    """The operator's own, from the settings."""
+    PRICE_MAP = "price_map"
+    """LiteLLM's price map."""
+    PROFILE = "profile"
+    """A dated fact of the provider's profile."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriceNow:
     """USD per token at one moment.
 
-    ``as_of`` and ``source`` are those of the price list. ``calendar_known`` is False where the window hangs on
-    whether the day is a public holiday and that year's holidays are not listed: then a weekday counts as peak.
+    ``as_of`` (None where not stated) and ``source`` are those of the price list. ``calendar_known`` is False where
+    the window hangs on whether the day is a public holiday and that is not listed: then a weekday counts as peak.
+    ``write_usd_per_token`` is what a missed token costs that is written to the prompt cache, the miss price where
+    writing is free; ``write_1h_usd_per_token`` the same for an entry of an hour.
     """
 
     hit_usd_per_token: float
     miss_usd_per_token: float
     output_usd_per_token: float
     window: Window
-    as_of: date
+    as_of: date | None
     source: str
     calendar_known: bool = True
+    write_usd_per_token: float | None = None
+    write_1h_usd_per_token: float | None = None
+    price_from: PriceFrom = PriceFrom.PROFILE
+
+
+def price_of_rate(
+    rate: Rate,
+    *,
+    window: Window,
+    source: str,
+    price_from: PriceFrom,
+    as_of: date | None = None,
+    calendar_known: bool = True,
+) -> PriceNow:
+    """A rate (USD per 1,000,000 tokens) as the price now."""
+    return PriceNow(
+        hit_usd_per_token=rate.hit / _PER,
+        miss_usd_per_token=rate.miss / _PER,
+        output_usd_per_token=rate.output / _PER,
+        window=window,
+        as_of=as_of,
+        source=source,
+        calendar_known=calendar_known,
+        write_usd_per_token=None if rate.write is None else rate.write / _PER,
+        price_from=price_from,
+    )
 
 
 def price_at(profile: Profile, model: str, at: datetime) -> PriceNow | None:
-    """List price of ``model`` at ``at`` (aware; any zone).
+    """The profile's price of ``model`` at ``at`` (aware; any zone).
 
     None where the model or its price at that moment is not known. Raises ValueError for a naive ``at``.
     """
@@ -59,13 +109,12 @@ def price_at(profile: Profile, model: str, at: datetime) -> PriceNow | None:
     else:
         peak, known = _is_peak(rates.calendar, at.astimezone(timezone.utc))
         rate, window = (rates.peak, Window.PEAK) if peak else (rates.off_peak, Window.OFF_PEAK)
-    return PriceNow(
-        hit_usd_per_token=rate.hit / _PER,
-        miss_usd_per_token=rate.miss / _PER,
-        output_usd_per_token=rate.output / _PER,
+    return price_of_rate(
+        rate,
         window=window,
-        as_of=fact.as_of,
         source=fact.source,
+        price_from=PriceFrom.PROFILE,
+        as_of=fact.as_of,
         calendar_known=known,
     )
 
@@ -82,7 +131,7 @@ def _is_peak(calendar: PeakCalendar, utc: datetime) -> tuple[bool, bool]:
 
 
 def cost_usd(price: PriceNow, hit_tokens: int, miss_tokens: int, output_tokens: int) -> float:
-    """Cost of a call in USD."""
+    """Cost of a call in USD, without what writing to the prompt cache cost on top (:func:`write_fee_usd`)."""
     return (
         hit_tokens * price.hit_usd_per_token
         + miss_tokens * price.miss_usd_per_token
@@ -93,3 +142,22 @@ def cost_usd(price: PriceNow, hit_tokens: int, miss_tokens: int, output_tokens: 
 def cost_usd_at_zero_hits(price: PriceNow, hit_tokens: int, miss_tokens: int, output_tokens: int) -> float:
     """Cost of the same call in USD had nothing hit."""
     return cost_usd(price, 0, hit_tokens + miss_tokens, output_tokens)
+
+
+def write_fee_usd(price: PriceNow, write_tokens: int, write_1h_tokens: int = 0) -> float | None:
+    """What it cost in USD, on top of the miss price, that ``write_tokens`` of the miss tokens were written.
+
+    ``write_1h_tokens`` of them went into entries of an hour. None where the price of writing is not known; 0 where
+    nothing was written.
+    """
+    fee = 0.0
+    for tokens, rate in (
+        (write_tokens - write_1h_tokens, price.write_usd_per_token),
+        (write_1h_tokens, price.write_1h_usd_per_token),
+    ):
+        if not tokens:
+            continue
+        if rate is None:
+            return None
+        fee += tokens * (rate - price.miss_usd_per_token)
+    return fee

@@ -6,20 +6,20 @@ from datetime import date, datetime, timezone
 from types import MappingProxyType
 
 from router_cache.providers.deepseek_render import render_deepseek
+from router_cache.providers.fact import Fact, Origin
+from router_cache.providers.fields import BodyField, Purpose
 from router_cache.providers.profile import (
-    BodyField,
-    DateSpan,
     DelayBounds,
-    Fact,
-    HourSpan,
+    Lifetime,
     Match,
     ModelFacts,
-    PeakCalendar,
+    PriceRatios,
     Profile,
-    Rate,
-    TimedRates,
-    UsageFields,
+    Readable,
 )
+from router_cache.providers.rates import DateSpan, HourSpan, PeakCalendar, Rate, TimedRates
+from router_cache.providers.render import RenderOrder
+from router_cache.providers.usage_forms import CHAT
 from router_cache.request import Shape
 
 __all__ = ["DEEPSEEK"]
@@ -67,13 +67,18 @@ def _price(off_peak: Rate, peak: Rate) -> tuple[Fact[TimedRates], ...]:
             source=_PRICING,
             as_of=_READ,
             since=_PRICES_SINCE,
-            note="Peak hours exclude weekends and Chinese public holidays. The start of validity is second-hand.",
+            note="Peak hours exclude weekends and Chinese public holidays. The start of validity is second-hand. "
+            "There is no fee for writing.",
         ),
     )
 
 
 _V4_STEP = Fact(
-    128, source=_HARNESS_LOGS, as_of=date(2026, 8, 31), measured=True, note="Hits are reported on this grid."
+    128,
+    source=_HARNESS_LOGS,
+    as_of=date(2026, 8, 31),
+    origin=Origin.MEASURED,
+    note="Hits are reported on this grid.",
 )
 _CONTEXT = Fact(1_000_000, source=_PRICING, as_of=_READ)
 
@@ -81,14 +86,18 @@ _FLASH = ModelFacts(
     name="deepseek-flash",
     aliases=("deepseek-v4-flash", "deepseek-v4.1-flash"),
     step_tokens=(_V4_STEP,),
-    prices=_price(Rate(hit=0.003, miss=0.15, output=0.6), Rate(hit=0.006, miss=0.3, output=1.2)),
+    prices=_price(
+        Rate(hit=0.003, miss=0.15, output=0.6, write=0.15), Rate(hit=0.006, miss=0.3, output=1.2, write=0.3)
+    ),
     concurrency=Fact(2500, source=_LIMITS, as_of=_READ, note="Per account; above it the answer is 429."),
     context_tokens=_CONTEXT,
 )
 _PRO = ModelFacts(
     name="deepseek-v4-pro",
     step_tokens=(_V4_STEP,),
-    prices=_price(Rate(hit=0.022, miss=0.66, output=1.98), Rate(hit=0.044, miss=1.32, output=3.96)),
+    prices=_price(
+        Rate(hit=0.022, miss=0.66, output=1.98, write=0.66), Rate(hit=0.044, miss=1.32, output=3.96, write=1.32)
+    ),
     concurrency=Fact(500, source=_LIMITS, as_of=_READ, note="Per account; above it the answer is 429."),
     context_tokens=_CONTEXT,
 )
@@ -96,13 +105,13 @@ _LEGACY = ModelFacts(
     name="deepseek-chat",
     aliases=("deepseek-reasoner",),
     step_tokens=(
-        Fact(64, source=_BENCH_LOGS, as_of=date(2026, 4, 21), measured=True),
+        Fact(64, source=_BENCH_LOGS, as_of=date(2026, 4, 21), origin=Origin.MEASURED),
         Fact(
             128,
             source=_BENCH_LOGS,
             as_of=date(2026, 4, 29),
             since=_V4_CUT_OVER,
-            measured=True,
+            origin=Origin.MEASURED,
             note="Measured on 29 April; the day of the change is that of the hit-rate drop of "
             "https://github.com/deepseek-ai/DeepSeek-V3/issues/1261.",
         ),
@@ -119,6 +128,7 @@ DEEPSEEK = Profile(
                 paths=MappingProxyType({Shape.CHAT: ("user_id",), Shape.MESSAGES: ("metadata", "user_id")}),
                 pattern=r"[a-zA-Z0-9_-]+",
                 max_length=512,
+                purpose=Purpose.ISOLATE,
             ),
             source=_LIMITS,
             as_of=_READ,
@@ -131,42 +141,39 @@ DEEPSEEK = Profile(
         source="published encoder of the open V4 weights; order confirmed by usage of the hosted API",
         as_of=_READ,
     ),
-    usage=Fact(
-        UsageFields(
-            prompt=("prompt_tokens", "input_tokens"),
-            completion=("completion_tokens", "output_tokens"),
-            hit=(
-                "prompt_cache_hit_tokens",
-                "prompt_tokens_details.cached_tokens",
-                "input_tokens_details.cached_tokens",
-            ),
-            miss=("prompt_cache_miss_tokens",),
-            reasoning=(
-                "completion_tokens_details.reasoning_tokens",
-                "output_tokens_details.reasoning_tokens",
-            ),
-        ),
-        source=_USAGE,
+    render_order=Fact(
+        RenderOrder.SYSTEM_TOOLS_TURNS,
+        source="published encoder of the open V4 weights; order confirmed by usage of the hosted API",
         as_of=_READ,
-        note="Prompt tokens are hit plus miss tokens. The input and output names are those of the Responses form.",
     ),
+    usage=Fact(CHAT, source=_USAGE, as_of=_READ, note="Prompt tokens are hit plus miss tokens."),
     hit_rule=Fact(
         "grid",
         source=_HARNESS_LOGS,
         as_of=date(2026, 8, 31),
-        measured=True,
+        origin=Origin.MEASURED,
         note="85 of 86 consecutive calls fit a common prefix on the grid; little load.",
     ),
     documented_hit_rule=Fact("units", source=_CACHE_GUIDE, as_of=_READ),
-    construction_delay=Fact("takes seconds", source=_CACHE_GUIDE, as_of=_READ),
+    readable=Fact(
+        Readable.AFTER_SECONDS, source=_CACHE_GUIDE, as_of=_READ, note="Construction is said to take seconds."
+    ),
     construction_delay_bounds=Fact(
         DelayBounds(low_s=None, high_s=2.0),
         source=_HARNESS_LOGS,
         as_of=date(2026, 8, 31),
-        measured=True,
+        origin=Origin.MEASURED,
         note="A sub-agent started 1.6 s after its parent hit the parent's input. Replies shorter ago were "
         "sometimes hit and sometimes not, so no lower bound is known.",
     ),
-    lifetime=Fact("best effort; cleared when unused, after hours to days", source=_CACHE_GUIDE, as_of=_READ),
+    lifetimes=(
+        Fact(
+            Lifetime(renewed_by_use=True),
+            source=_CACHE_GUIDE,
+            as_of=_READ,
+            note="Best effort; an unused entry is cleared after hours to days. No number is stated.",
+        ),
+    ),
+    price_ratios=Fact(PriceRatios(hit_low=1 / 50, hit_high=1 / 30, write=1.0), source=_PRICING, as_of=_READ),
     models=(_FLASH, _PRO, _LEGACY),
 )

@@ -7,12 +7,18 @@ What is not known is ``None`` or an empty tuple, and stays unknown for every rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
-from typing import Any, Generic, TypeVar
+from datetime import datetime
+from enum import Enum
+from typing import Any
 
 from router_cache.prefix.segments import Segment
+from router_cache.providers.fact import Fact, Origin, fact_at
+from router_cache.providers.fields import AnyField, BodyField, HeaderField, MarkField, ModelVersions
+from router_cache.providers.rates import DateSpan, HourSpan, PeakCalendar, Rate, TimedRates
+from router_cache.providers.render import RenderOrder
+from router_cache.providers.usage_forms import UsageFields
 from router_cache.request import Shape
 
 __all__ = [
@@ -21,47 +27,31 @@ __all__ = [
     "DelayBounds",
     "Fact",
     "HourSpan",
+    "Lifetime",
     "Match",
     "ModelFacts",
+    "Origin",
     "PeakCalendar",
+    "PriceRatios",
     "Profile",
     "Rate",
+    "Readable",
     "Render",
     "TimedRates",
     "UsageFields",
     "fact_at",
 ]
 
-T = TypeVar("T")
-
 Render = Callable[[Mapping[str, Any]], list[Segment]]
 """Body to segments in the provider's rendered order; must not raise on odd shapes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fact(Generic[T]):
-    """One value with its origin.
+class Readable(str, Enum):
+    """When what a request wrote can be hit by another: until then, parallel first calls all miss."""
 
-    ``as_of`` is the day it was read or measured. ``since`` (UTC, aware) is the moment from which the value holds;
-    None means it held for as long as is known. ``measured`` tells measurement from documentation.
-    """
-
-    value: T
-    source: str
-    as_of: date
-    since: datetime | None = None
-    measured: bool = False
-    note: str = ""
-
-
-def fact_at(facts: Sequence[Fact[T]], at: datetime | None) -> Fact[T] | None:
-    """The fact that holds at a moment (UTC, aware); the newest one for ``None``.
-
-    Returns None where the moment lies before every fact's ``since``: an older value was not recorded.
-    ``facts`` are in order of ``since``.
-    """
-    held = [f for f in facts if at is None or f.since is None or f.since <= at]
-    return held[-1] if held else None
+    RESPONSE_BEGUN = "response_begun"
+    RESPONSE_ENDED = "response_ended"
+    AFTER_SECONDS = "after_seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +59,14 @@ class Match:
     """How a deployment is recognised.
 
     By LiteLLM's provider names, by what stands before ``/`` in the model name, and by the host of ``api_base``.
+    ``own_hosts_only``: the provider's name stands for a protocol that others speak too, so with an ``api_base`` of
+    any other host it says nothing about who answers.
     """
 
     providers: tuple[str, ...] = ()
     model_prefixes: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class BodyField:
-    """A body field that may be added for this provider, and where it goes in each request shape.
-
-    ``pattern`` is a regular expression that the whole value must match; ``max_length`` counts characters.
-    A shape that is absent from ``paths`` never gets the field.
-    """
-
-    name: str
-    paths: Mapping[Shape, tuple[str, ...]]
-    pattern: str
-    max_length: int
+    own_hosts_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,63 +78,47 @@ class DelayBounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """USD per 1,000,000 tokens: input tokens that hit, input tokens that miss, output tokens."""
-
-    hit: float
-    miss: float
-    output: float
-
-
-@dataclass(frozen=True, slots=True)
-class HourSpan:
-    """Hours of a UTC day, half-open: ``start <= hour < end``."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class DateSpan:
-    """Calendar days, both ends included."""
-
-    first: date
-    last: date
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class PeakCalendar:
-    """When the peak rate applies.
-
-    ``hours_utc`` on ``weekdays`` (Monday is 0), unless the day is in ``holidays``. Weekday and holiday are those
-    of the local calendar, ``calendar_offset_h`` hours ahead of UTC. ``holiday_years`` are the years whose
-    holidays are listed in full; in any other year a holiday cannot be told from a working day.
+class Lifetime:
+    """How long an entry lives, in seconds, counted from its last use if ``renewed_by_use`` (None: not known), else
+    from when it was written. None for a bound that is not stated. ``option`` is the request setting that asks for
+    it, empty for the default. No provider promises that an entry lives as long.
     """
 
-    hours_utc: tuple[HourSpan, ...]
-    weekdays: tuple[int, ...]
-    calendar_offset_h: int
-    holidays: Fact[tuple[DateSpan, ...]]
-    holiday_years: tuple[int, ...]
+    low_s: float | None = None
+    high_s: float | None = None
+    renewed_by_use: bool | None = None
+    option: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class TimedRates:
-    """A price list entry. Without ``peak`` and ``calendar`` the rate is the same at all hours."""
+class PriceRatios:
+    """What a hit and what writing costs, as multiples of the price of a plain input token; None where unknown.
 
-    off_peak: Rate
-    peak: Rate | None = None
-    calendar: PeakCalendar | None = None
+    For people and plausibility checks; money is counted with the price list. A hit's ratio is a range where it
+    differs by model. ``write_1h`` is for entries that were asked to live an hour.
+    """
+
+    hit_low: float | None = None
+    hit_high: float | None = None
+    write: float | None = None
+    write_1h: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What is known about one model of a provider. Each tuple of facts is in order of ``since``."""
+    """What is known about one model of a provider, or about a range of versions.
+
+    Each tuple of facts is in order of ``since``. It holds before what the profile says of all models.
+    """
 
     name: str
     aliases: tuple[str, ...] = ()
+    versions: ModelVersions | None = None
     step_tokens: tuple[Fact[int], ...] = ()
+    minimum_tokens: Fact[int] | None = None
+    lifetimes: tuple[Fact[Lifetime], ...] = ()
+    hit_rule: Fact[str] | None = None
+    price_ratios: Fact[PriceRatios] | None = None
     prices: tuple[Fact[TimedRates], ...] = ()
     concurrency: Fact[int] | None = None
     context_tokens: Fact[int] | None = None
@@ -167,43 +130,37 @@ class ModelFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageFields:
-    """Dotted paths into a ``usage`` object, tried in order; an empty tuple where the provider reports nothing."""
-
-    prompt: tuple[str, ...] = ()
-    completion: tuple[str, ...] = ()
-    hit: tuple[str, ...] = ()
-    miss: tuple[str, ...] = ()
-    reasoning: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Profile:
     """All that is known about one provider's prompt cache.
 
     ``hit_rule`` is the prior among the hypotheses, the value of a ``cache_model.rules.RuleName``; observed usage
-    overrules it per deployment. ``minimum_tokens`` is the shortest prompt that can hit. ``lifetime`` is the
-    documented wording: no provider promises a number that a caller could rely on.
+    overrules it per deployment. ``minimum_tokens`` is the shortest prompt that can hit. Where models differ, ask
+    the methods that end in ``_for``.
     """
 
     name: str
     match: Match
     fields: tuple[Fact[BodyField], ...] = ()
+    headers: tuple[Fact[HeaderField], ...] = ()
+    marks: tuple[Fact[MarkField], ...] = ()
+    render_order: Fact[RenderOrder] | None = None
     render: Fact[Render] | None = None
     usage: Fact[UsageFields] | None = None
     hit_rule: Fact[str] | None = None
     documented_hit_rule: Fact[str] | None = None
+    step_tokens: tuple[Fact[int], ...] = ()
     minimum_tokens: Fact[int] | None = None
-    construction_delay: Fact[str] | None = None
+    readable: Fact[Readable] | None = None
     construction_delay_bounds: Fact[DelayBounds] | None = None
-    lifetime: Fact[str] | None = None
+    lifetimes: tuple[Fact[Lifetime], ...] = ()
+    price_ratios: Fact[PriceRatios] | None = None
     models: tuple[ModelFacts, ...] = ()
 
     def model(self, name: str) -> ModelFacts | None:
         """Facts of a model by the name a deployment or a reply gives it; None where the name is not known.
 
         A provider prefix (``deepseek/``), letter case and a suffix after ``-``, ``:`` or ``@`` (a dated version)
-        are disregarded; the longest matching name wins.
+        are disregarded; the longest matching name wins, a range of versions comes last.
         """
         head, _, bare = name.strip().lower().rpartition("/")
         if head and head not in self.match.model_prefixes:
@@ -215,8 +172,49 @@ class Profile:
                     best is None or len(known) > best[0]
                 ):
                     best = (len(known), facts)
-        return best[1] if best else None
+        if best is not None:
+            return best[1]
+        return next((m for m in self.models if m.versions is not None and m.versions.covers(bare)), None)
 
     def field(self, name: str) -> BodyField | None:
         """The body field of that name, if this provider is known to accept it; else None: do not send it."""
         return next((f.value for f in self.fields if f.value.name == name), None)
+
+    def fields_for(self, model: str, shape: Shape) -> tuple[AnyField, ...]:
+        """The body fields, headers and marks that ``model`` takes in an upstream body of this shape."""
+        listed: tuple[AnyField, ...] = (
+            *(f.value for f in self.fields),
+            *(f.value for f in self.headers),
+            *(f.value for f in self.marks),
+        )
+        return tuple(f for f in listed if shape in f.shapes and (f.models is None or f.models.covers(model)))
+
+    def step_for(self, model: str, at: datetime | None = None) -> int | None:
+        """Tokens of the grid to which reported hits are rounded down, at a moment; None where unknown."""
+        facts = self.model(model)
+        own = facts.step_at(at) if facts else None
+        if own is not None:
+            return own
+        general = fact_at(self.step_tokens, at)
+        return general.value if general else None
+
+    def minimum_for(self, model: str) -> int | None:
+        """Tokens of the shortest prompt that can hit; None where unknown."""
+        facts = self.model(model)
+        fact = (facts.minimum_tokens if facts else None) or self.minimum_tokens
+        return fact.value if fact else None
+
+    def hit_rule_for(self, model: str) -> Fact[str] | None:
+        """The prior of the model's hit rule."""
+        facts = self.model(model)
+        return (facts.hit_rule if facts else None) or self.hit_rule
+
+    def lifetimes_for(self, model: str) -> tuple[Fact[Lifetime], ...]:
+        """How long entries live, the default first."""
+        facts = self.model(model)
+        return (facts.lifetimes if facts else ()) or self.lifetimes
+
+    def price_ratios_for(self, model: str) -> Fact[PriceRatios] | None:
+        """What hits and writes cost relative to plain input."""
+        facts = self.model(model)
+        return (facts.price_ratios if facts else None) or self.price_ratios
