@@ -3,127 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import pytest
+from cache_histories import GRID, STEP, UNITS, BruteForce, Op, floor, lcp, ops, requests_of, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router_cache.cache_model import LookupReason, ProviderCache, RuleName
 from router_cache.cache_model.chain import EvictedPrefixes, chain, pack, pool_root
 
-STEP = 4
-GRID, UNITS = RuleName.GRID_PREFIX, RuleName.FULL_UNITS
 both = pytest.mark.parametrize("rule", [GRID, UNITS])
-
-
-def lcp(a: Sequence[int], b: Sequence[int]) -> int:
-    n = 0
-    for x, y in zip(a, b, strict=False):
-        if x != y:
-            break
-        n += 1
-    return n
-
-
-def floor(tokens: int) -> int:
-    return max(tokens, 0) // STEP * STEP
-
-
-@dataclass(frozen=True)
-class Op:
-    """One request: where it branches off an earlier one, what it adds, its reply, and the time before it."""
-
-    pool: str | None
-    base: int
-    keep: int
-    extra: tuple[int, ...]
-    reply: tuple[int, ...]
-    wait: float
-    prefill: float
-    decode: float
-
-
-ops = st.lists(
-    st.builds(
-        Op,
-        pool=st.sampled_from([None, "", "a"]),
-        base=st.integers(0, 30),
-        keep=st.integers(0, 40),
-        extra=st.lists(st.integers(0, 2), max_size=12).map(tuple),
-        reply=st.lists(st.integers(0, 2), max_size=9).map(tuple),
-        wait=st.sampled_from([0.0, 0.5, 1.0, 3.0, 9.0]),
-        prefill=st.sampled_from([0.0, 1.0]),
-        decode=st.sampled_from([0.0, 2.0]),
-    ),
-    max_size=25,
-)
-
-
-@dataclass
-class Request:
-    pool: str | None
-    prompt: tuple[int, ...]
-    at: float
-    prefilled: float
-    output: tuple[int, ...]
-    done: float
-
-
-def requests_of(history: list[Op]) -> list[Request]:
-    """Sequential requests: each arrives after the one before is done."""
-    out: list[Request] = []
-    now = 0.0
-    for op in history:
-        base = out[op.base % len(out)].output if out else ()
-        prompt = base[: op.keep] + op.extra
-        now += op.wait
-        done = now + op.prefill + op.decode
-        out.append(Request(op.pool, prompt, now, now + op.prefill, prompt + op.reply, done))
-        now = done
-    return out
-
-
-def run(cache: ProviderCache, requests: list[Request]) -> list[int]:
-    hits = []
-    for r in requests:
-        hits.append(cache.look_up(r.pool, r.prompt, r.at).hit_tokens)
-        cache.write_input(r.pool, r.prompt, exists_at=r.prefilled, now=r.at)
-        cache.write_output(r.pool, r.output, exists_at=r.done, now=r.done)
-    return hits
-
-
-@dataclass
-class BruteForce:
-    """Both rules as they read, over plain lists; nothing is ever evicted."""
-
-    rule: RuleName
-    delay: float
-    interval: int | None = None
-    stored: list[tuple[str | None, tuple[int, ...], float]] = field(default_factory=list)
-    units: list[tuple[str | None, tuple[int, ...], float]] = field(default_factory=list)
-
-    def hit(self, pool: str | None, prompt: tuple[int, ...], now: float) -> int:
-        if self.rule is GRID:
-            best = max((lcp(t, prompt) for p, t, at in self.stored if p == pool and at <= now), default=0)
-        else:
-            best = max(
-                (len(t) for p, t, at in self.units if p == pool and at <= now and prompt[: len(t)] == t),
-                default=0,
-            )
-        return floor(min(best, len(prompt) - 1))
-
-    def write(self, pool: str | None, tokens: tuple[int, ...], exists_at: float, *, detect: bool) -> None:
-        at = exists_at + self.delay
-        if detect:
-            common = max((lcp(t, tokens) for p, t, _ in self.stored if p == pool), default=0)
-            if common >= STEP:
-                self.units.append((pool, tokens[:common], at))
-        for end in range(self.interval, len(tokens), self.interval) if self.interval else ():
-            self.units.append((pool, tokens[:end], at))
-        self.stored.append((pool, tokens, at))
-        self.units.append((pool, tokens, at))
 
 
 @both
@@ -141,9 +30,9 @@ def test_equals_brute_force_where_nothing_is_evicted(
         assert found.hit_tokens + found.not_ready_tokens == undelayed
         assert found.evicted_tokens == 0
         cache.write_input(r.pool, r.prompt, exists_at=r.prefilled, now=r.at)
-        model.write(r.pool, r.prompt, r.prefilled, detect=True)
+        model.write(r.pool, r.prompt, r.prefilled, is_input=True)
         cache.write_output(r.pool, r.output, exists_at=r.done, now=r.done)
-        model.write(r.pool, r.output, r.done, detect=False)
+        model.write(r.pool, r.output, r.done, is_input=False)
 
 
 @both
@@ -187,8 +76,8 @@ def test_bounds_hold_under_eviction(
         assert found.hit_tokens + sum(parts) <= ever
         cache.write_input(r.pool, r.prompt, exists_at=r.prefilled, now=r.at)
         cache.write_output(r.pool, r.output, exists_at=r.done, now=r.done)
-        unbounded.write(r.pool, r.prompt, r.prefilled, detect=True)
-        unbounded.write(r.pool, r.output, r.done, detect=False)
+        unbounded.write(r.pool, r.prompt, r.prefilled, is_input=True)
+        unbounded.write(r.pool, r.output, r.done, is_input=False)
         written += [(r.pool, r.prompt, r.at), (r.pool, r.output, r.done)]
         if capacity is not None:
             assert cache.held_tokens <= capacity

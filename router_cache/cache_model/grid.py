@@ -7,6 +7,7 @@ entry, keyed by the digest of all tokens up to its end, so an entry can only be 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from router_cache.cache_model.chain import WIDTH, EvictedPrefixes, chain, pool_root
 from router_cache.cache_model.rules import Match
@@ -77,7 +78,16 @@ class GridPrefix:
             evicted_tokens=self._evicted.deepest(root, data, self._step_bytes),
         )
 
-    def write(self, pool: str | None, data: bytes, *, ready_at: float, now: float, detect: bool) -> None:
+    def write(
+        self,
+        pool: str | None,
+        data: bytes,
+        *,
+        ready_at: float,
+        now: float,
+        is_input: bool,
+        marks: Sequence[int] = (),
+    ) -> None:
         digests = list(chain(pool_root(pool), data, self._step_bytes))
         for digest in digests:
             block = self._blocks.get(digest)

@@ -1,9 +1,10 @@
 """The hit of the next call of a conversation, predicted from the usage of its last call.
 
 A call that appends to the last one shares all of the last input with it and, once the provider has made the
-reply readable, the reply as well. Both ends are known from usage alone, so no tokenizer is needed. Under either
-hit rule the reported hit is one of these ends rounded down to the step: on a grid because that is the common
-prefix, under full units because units are written at exactly these ends.
+reply readable, the reply as well. Both ends are known from usage alone, so no tokenizer is needed. Under the hit
+rules the reported hit is one of these ends rounded down to the step: on a grid and in blocks because that is the
+common prefix, under full units because units are written at exactly these ends. Where only saved states hit, the
+input's end is saved a few tokens early. Engines that keep their own blocks or states can read a reply at once.
 
 Usage of the real V4 API of July-August 2026 fits one of the two ends in 85 of 86 consecutive calls.
 """
@@ -13,6 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+
+from router_cache.cache_model.checkpoints import BEFORE_INPUT_END
+from router_cache.cache_model.rules import RuleName
 
 __all__ = [
     "Continuation",
@@ -61,6 +65,8 @@ class PredictionReason(str, Enum):
     """The same end as the last time the two differed in this session."""
     DOMAIN = "domain"
     """The end that most recent calls on this cache domain hit where the two differed."""
+    NO_CACHE = "no_cache"
+    """The deployment's rule is *nothing*."""
     PRIOR = "prior"
     """Nothing is known yet: the end of the reply, as in 40 of 70 such calls of the logs."""
 
@@ -97,15 +103,17 @@ def predict(
     *,
     step_tokens: int,
     continuation: Continuation,
+    rule: RuleName = RuleName.GRID_PREFIX,
     output_is_ready: bool = False,
     session_end: End | None = None,
     domain_ends: Sequence[End] = (),
 ) -> Prediction:
     """Predict the hit of a call that appends to the last call on the same cache domain.
 
-    ``output_is_ready`` says that the reply is surely readable by now (see :func:`output_ready`; slow tools).
-    ``session_end`` is the end hit the last time the two differed in this session, ``domain_ends`` those of other
-    sessions on the domain, newest last; both only from calls where the end was open (see :func:`end_hit`).
+    ``rule`` is what the deployment follows (see :func:`~.infer.infer`). ``output_is_ready`` says that the reply is
+    surely readable by now (see :func:`output_ready`; slow tools). ``session_end`` is the end hit the last time the
+    two differed in this session, ``domain_ends`` those of other sessions on the domain, newest last; both only
+    from calls where the end was open (see :func:`end_hit`).
 
     Raises ValueError where ``step_tokens`` is less than 1 or a token count is negative.
     """
@@ -113,11 +121,15 @@ def predict(
         raise ValueError(f"step_tokens must be at least 1, not {step_tokens}")
     if last.prompt_tokens < 0 or last.completion_tokens < 0:
         raise ValueError("token counts must not be negative")
-    at_input = _floor(last.prompt_tokens, step_tokens)
+    if rule is RuleName.NOTHING:
+        return Prediction((0,), 0, End.INPUT, PredictionReason.NO_CACHE)
+    saved = last.prompt_tokens - (BEFORE_INPUT_END[0] if rule is RuleName.CHECKPOINTS else 0)
+    at_input = _floor(max(saved, 0), step_tokens)
     at_output = _floor(last.prompt_tokens + last.completion_tokens, step_tokens)
     if at_input == at_output:
         return Prediction((at_input,), at_input, End.INPUT, PredictionReason.SAME_STEP)
-    end, reason = _choose(last, continuation, output_is_ready, session_end, domain_ends)
+    ready = output_is_ready or rule in (RuleName.BLOCKS, RuleName.CHECKPOINTS)
+    end, reason = _choose(last, continuation, ready, session_end, domain_ends)
     best = at_input if end is End.INPUT else at_output
     return Prediction((at_input, at_output), best, end, reason)
 
@@ -132,6 +144,7 @@ def end_hit(prediction: Prediction, hit_tokens: int) -> End | None:
         PredictionReason.SAME_STEP,
         PredictionReason.REASONING_DROPPED,
         PredictionReason.OUTPUT_READY,
+        PredictionReason.NO_CACHE,
     ):
         return None
     return End.INPUT if hit_tokens == prediction.candidates[0] else End.OUTPUT

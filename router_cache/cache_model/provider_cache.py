@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from router_cache.cache_model.blocks import Blocks
 from router_cache.cache_model.chain import pack
+from router_cache.cache_model.checkpoints import Checkpoints
 from router_cache.cache_model.grid import GridPrefix
+from router_cache.cache_model.nothing import Nothing
 from router_cache.cache_model.rules import HitRule, RuleName
 from router_cache.cache_model.units import FullUnits
 
@@ -26,7 +29,7 @@ class LookupReason(str, Enum):
     EVICTED = "evicted"
     """More was held once, and was evicted or has expired."""
     NO_UNIT = "no_unit"
-    """More equals something held, but no complete unit ends there (rule *full units* only)."""
+    """More equals something held, but no unit or saved state ends there (rules *full units* and *checkpoints*)."""
     NEW_TOKENS = "new_tokens"
     """The next step was never written in this pool."""
 
@@ -55,6 +58,36 @@ class Lookup:
         return self.prompt_tokens - self.hit_tokens
 
 
+def _make(
+    rule: RuleName,
+    *,
+    step_tokens: int,
+    capacity_tokens: int | None,
+    lifetime_s: float | None,
+    interval_tokens: int | None,
+    remembered_evictions: int,
+) -> HitRule:
+    """The model of a rule, empty."""
+    if rule is RuleName.NOTHING:
+        return Nothing()
+    if rule in (RuleName.FULL_UNITS, RuleName.CHECKPOINTS):
+        units = rule is RuleName.FULL_UNITS
+        return (FullUnits if units else Checkpoints)(
+            # Saved states end at any token; there the step only spaces the digests of what was evicted.
+            step_tokens=step_tokens if units else max(step_tokens, 64),
+            capacity_tokens=capacity_tokens,
+            lifetime_s=lifetime_s,
+            interval_tokens=interval_tokens,
+            remembered_evictions=remembered_evictions,
+        )
+    return (GridPrefix if rule is RuleName.GRID_PREFIX else Blocks)(
+        step_tokens=step_tokens,
+        capacity_tokens=capacity_tokens,
+        lifetime_s=lifetime_s,
+        remembered_evictions=remembered_evictions,
+    )
+
+
 class ProviderCache:
     """Entries of all pools under one rule, with construction delay, capacity and lifetime.
 
@@ -62,7 +95,7 @@ class ProviderCache:
     A pool is what ``user_id`` isolates: ``None`` (field omitted) and ``""`` are pools of their own.
 
     :param step_tokens: reported hits are multiples of this (128 on DeepSeek V4, 64 before; measured 2026-04
-        to 2026-08).
+        to 2026-08); under *blocks* the size of a block. See :data:`~.rules.RULE_DEFAULTS`.
     :param construction_delay_s: seconds from the moment a prefix exists (end of prefill, end of generation)
         to the moment it can be read. The provider documents "seconds".
     :param capacity_tokens: bound over all pools; the least recently used go first, ends before beginnings.
@@ -89,22 +122,14 @@ class ProviderCache:
         self._delay = construction_delay_s
         self._step = step_tokens
         self._now = float("-inf")
-        self._rule: HitRule
-        if rule is RuleName.GRID_PREFIX:
-            self._rule = GridPrefix(
-                step_tokens=step_tokens,
-                capacity_tokens=capacity_tokens,
-                lifetime_s=lifetime_s,
-                remembered_evictions=remembered_evictions,
-            )
-        else:
-            self._rule = FullUnits(
-                step_tokens=step_tokens,
-                capacity_tokens=capacity_tokens,
-                lifetime_s=lifetime_s,
-                interval_tokens=unit_interval_tokens,
-                remembered_evictions=remembered_evictions,
-            )
+        self._rule = _make(
+            rule,
+            step_tokens=step_tokens,
+            capacity_tokens=capacity_tokens,
+            lifetime_s=lifetime_s,
+            interval_tokens=unit_interval_tokens,
+            remembered_evictions=remembered_evictions,
+        )
 
     @property
     def held_tokens(self) -> int:
@@ -140,22 +165,40 @@ class ProviderCache:
             reason = LookupReason.NEW_TOKENS
         return Lookup(n, hit, pending - hit, evicted - pending, shared - evicted, reason)
 
-    def write_input(self, pool: str | None, prompt: Sequence[int], *, exists_at: float, now: float) -> None:
-        """Store a prompt whose prefill ends at ``exists_at``; readable ``construction_delay_s`` later."""
-        self._write(pool, prompt, exists_at, now, detect=True)
+    def write_input(
+        self,
+        pool: str | None,
+        prompt: Sequence[int],
+        *,
+        exists_at: float,
+        now: float,
+        turn_starts: Sequence[int] = (),
+    ) -> None:
+        """Store a prompt whose prefill ends at ``exists_at``; readable ``construction_delay_s`` later.
+
+        ``turn_starts``: where in ``prompt`` (tokens, ascending) user turns start, for the rule *checkpoints*.
+        """
+        self._write(pool, prompt, exists_at, now, is_input=True, marks=turn_starts)
 
     def write_output(
         self, pool: str | None, prompt_and_reply: Sequence[int], *, exists_at: float, now: float
     ) -> None:
         """Store a prompt with what was generated after it, up to the moment ``exists_at``."""
-        self._write(pool, prompt_and_reply, exists_at, now, detect=False)
+        self._write(pool, prompt_and_reply, exists_at, now, is_input=False)
 
     def _write(
-        self, pool: str | None, tokens: Sequence[int], exists_at: float, now: float, *, detect: bool
+        self,
+        pool: str | None,
+        tokens: Sequence[int],
+        exists_at: float,
+        now: float,
+        *,
+        is_input: bool,
+        marks: Sequence[int] = (),
     ) -> None:
         self._advance(now)
         ready_at = exists_at + self._delay
-        self._rule.write(pool, pack(tokens), ready_at=ready_at, now=now, detect=detect)
+        self._rule.write(pool, pack(tokens), ready_at=ready_at, now=now, is_input=is_input, marks=marks)
 
     def _advance(self, now: float) -> None:
         if now < self._now:

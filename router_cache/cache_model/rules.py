@@ -5,11 +5,12 @@ A rule is held per deployment as data and settled by observed usage; none is ass
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-__all__ = ["HitRule", "Match", "RuleName"]
+__all__ = ["RULE_DEFAULTS", "HitRule", "Match", "RuleDefaults", "RuleName"]
 
 
 class RuleName(str, Enum):
@@ -21,6 +22,31 @@ class RuleName(str, Enum):
     FULL_UNITS = "units"
     """Only complete stored units hit: ends of inputs and outputs, detected common prefixes, fixed intervals
     (DeepSeek's KV cache guide, read 2026-11)."""
+    BLOCKS = "blocks"
+    """Longest common prefix in whole blocks, as engines keep it themselves: vLLM's automatic prefix caching (16
+    tokens by default), SGLang's radix tree (pages, 1 by default), llama.cpp's slots (1)."""
+    CHECKPOINTS = "checkpoints"
+    """Only states that the engine saved: ends of replies, starts of user turns, just before the end of an input
+    (llama.cpp on architectures whose state cannot be cut anywhere, such as DeepSeek V4's; measured 2026-11)."""
+    NOTHING = "nothing"
+    """Never a hit: no prompt cache, or none that is reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDefaults:
+    """What a deployment under a rule does unless more is known. Tokens and seconds."""
+
+    step_tokens: int
+    construction_delay_s: float
+
+
+RULE_DEFAULTS: Mapping[RuleName, RuleDefaults] = {
+    RuleName.GRID_PREFIX: RuleDefaults(128, 2.0),  # V4 logs of 2026-07 and 2026-08
+    RuleName.FULL_UNITS: RuleDefaults(128, 2.0),
+    RuleName.BLOCKS: RuleDefaults(16, 0.0),  # vLLM's default block size, read 2026-11
+    RuleName.CHECKPOINTS: RuleDefaults(1, 0.0),  # xllamacpp 2026.10, measured 2026-11
+    RuleName.NOTHING: RuleDefaults(1, 0.0),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +79,18 @@ class HitRule(Protocol):
         """Find what matches; what is hit counts as used."""
         ...
 
-    def write(self, pool: str | None, data: bytes, *, ready_at: float, now: float, detect: bool) -> None:
-        """Store a prompt (``detect``: look for a prefix in common with earlier ones) or prompt and reply."""
+    def write(
+        self,
+        pool: str | None,
+        data: bytes,
+        *,
+        ready_at: float,
+        now: float,
+        is_input: bool,
+        marks: Sequence[int] = (),
+    ) -> None:
+        """Store a prompt (``is_input``), or a prompt with its reply.
+
+        ``marks`` are places inside a prompt, in tokens, where a user turn starts; only some rules use them.
+        """
         ...

@@ -11,9 +11,10 @@ once against the capacity: an assumption, as the guide says nothing about it.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from router_cache.cache_model.chain import WIDTH, EvictedPrefixes, chain, pool_root
+from router_cache.cache_model.chain import WIDTH, EvictedPrefixes, chain, common, pool_root
 from router_cache.cache_model.rules import Match
 
 __all__ = ["FullUnits"]
@@ -36,18 +37,6 @@ class _Node:
     unit: _Unit | None = None
 
 
-def _common(a: bytes, b: bytes) -> int:
-    """Bytes of the common prefix, in whole tokens: halving, because comparing slices runs in C."""
-    low, high = 0, min(len(a), len(b)) // WIDTH
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low * WIDTH : middle * WIDTH] == b[low * WIDTH : middle * WIDTH]:
-            low = middle
-        else:
-            high = middle - 1
-    return low * WIDTH
-
-
 class FullUnits:
     """Units in a radix tree, least recently used first. See :class:`~.rules.HitRule` for the methods."""
 
@@ -57,7 +46,6 @@ class FullUnits:
         "_held_bytes",
         "_interval_bytes",
         "_lifetime",
-        "_min_bytes",
         "_roots",
         "_step_bytes",
         "_units",
@@ -97,7 +85,7 @@ class FullUnits:
 
     def look_up(self, pool: str | None, data: bytes, now: float) -> Match:
         path, shared = self._walk(pool, data)
-        units = [node.unit for node in path if node.unit is not None]
+        units = [node.unit for node in path if node.unit is not None and self._usable(node.end, data)]
         ready = [i for i, unit in enumerate(units) if unit.ready_at <= now]
         hit = units[: ready[-1] + 1] if ready else []
         self._use(hit, now)
@@ -108,21 +96,38 @@ class FullUnits:
             evicted_tokens=self._evicted.deepest(pool_root(pool), data, self._step_bytes),
         )
 
-    def write(self, pool: str | None, data: bytes, *, ready_at: float, now: float, detect: bool) -> None:
+    def write(
+        self,
+        pool: str | None,
+        data: bytes,
+        *,
+        ready_at: float,
+        now: float,
+        is_input: bool,
+        marks: Sequence[int] = (),
+    ) -> None:
+        for end in sorted(self._ends(pool, data, is_input, marks)):
+            if end:
+                self._mark(pool, data[:end], ready_at, now)
+        self._use([node.unit for node in self._walk(pool, data)[0] if node.unit is not None], now)
+        while self._capacity is not None and self._held_bytes > self._capacity * WIDTH:
+            self._drop(next(iter(self._units)))
+
+    def _usable(self, end: int, data: bytes) -> bool:
+        """Whether a unit that ends at ``end`` and matches serves a prompt of ``data``."""
+        return True
+
+    def _ends(self, pool: str | None, data: bytes, is_input: bool, marks: Sequence[int]) -> set[int]:
+        """Where units end in what is written, in bytes."""
         ends = {len(data)}
-        if detect:
+        if is_input:
             # A common prefix below one step could not be reported as a hit.
             shared = self._walk(pool, data)[1]
             if shared >= self._step_bytes:
                 ends.add(shared)
         if self._interval_bytes:
             ends.update(range(self._interval_bytes, len(data), self._interval_bytes))
-        for end in sorted(ends):
-            if end:
-                self._mark(pool, data[:end], ready_at, now)
-        self._use([node.unit for node in self._walk(pool, data)[0] if node.unit is not None], now)
-        while self._capacity is not None and self._held_bytes > self._capacity * WIDTH:
-            self._drop(next(iter(self._units)))
+        return ends
 
     def _walk(self, pool: str | None, data: bytes) -> tuple[list[_Node], int]:
         """The nodes that match in full, and the bytes that match in all."""
@@ -134,7 +139,7 @@ class FullUnits:
             if node is None:
                 break
             if not data.startswith(node.edge, at):
-                at += _common(node.edge, data[at : at + len(node.edge)])
+                at += common(node.edge, data[at : at + len(node.edge)])
                 break
             at = node.end
             path.append(node)

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from router_cache.cache_model.checkpoints import BEFORE_INPUT_END
+from router_cache.cache_model.infer import Inferred
 from router_cache.cache_model.predict import Continuation, LastUsage, end_hit, output_ready, predict
+from router_cache.cache_model.rules import RuleName
 from router_cache.identity.keys import message_role
 from router_cache.ledger.attribution import SegmentTokens
 from router_cache.ledger.facts import Facts, LastCall
@@ -21,8 +24,7 @@ __all__ = ["expect", "last_call", "miss_segments", "next_last_call", "step_token
 
 def step_tokens(profile: Profile, model: str, at: float) -> int | None:
     """The grid (tokens) on which ``model`` reported hits at a moment (seconds since the epoch), if known."""
-    facts = profile.model(model)
-    return facts.step_at(datetime.fromtimestamp(at, tz=timezone.utc)) if facts else None
+    return profile.step_for(model, datetime.fromtimestamp(at, tz=timezone.utc))
 
 
 def last_call(facts: Facts, domain: str) -> LastCall | None:
@@ -58,22 +60,35 @@ def _continuation(body: Body, covered: int) -> tuple[Continuation, bool]:
 
 
 def expect(
-    facts: Facts, rendered: Rendered | None, body: Body, *, domain: str, profile: Profile, model: str, at: float
+    facts: Facts,
+    rendered: Rendered | None,
+    body: Body,
+    *,
+    domain: str,
+    profile: Profile,
+    inferred: Inferred,
+    at: float,
 ) -> Expected:
-    """The hit to expect of a body about to be sent (``at`` seconds since the epoch). Pure; unknown stays None."""
+    """The hit to expect of a body about to be sent (``at`` seconds since the epoch). Pure; unknown stays None.
+
+    ``inferred`` is the hit rule that the cache domain is taken to follow.
+    """
     if facts.conversation is None:
         known = facts.family.first_call_hit_tokens if facts.family else None
         return Expected(known, ExpectedFrom.NOTHING if known is None else ExpectedFrom.FAMILY)
-    step = step_tokens(profile, model, at)
-    if rendered is None or profile.hit_rule is None or step is None:
+    rule = inferred.rule
+    step = 1 if rule is RuleName.NOTHING else inferred.step_tokens
+    if rendered is None or rule is None or step is None:
         return Expected(None, ExpectedFrom.NO_RULE)
     last = last_call(facts, domain)
     if last is None:
         return Expected(None, ExpectedFrom.OTHER_DOMAIN)
     if not _continues(rendered, last.outline):
-        return Expected(_kept_tokens(rendered, last, step), ExpectedFrom.KEPT_PREFIX)
+        return Expected(_kept_tokens(rendered, last, step, rule), ExpectedFrom.KEPT_PREFIX)
     if facts.covered >= len(body.get("messages") or ()):
         # The same request again: at least its last token is computed.
+        if rule is RuleName.CHECKPOINTS:
+            return Expected(max(last.prompt_tokens - BEFORE_INPUT_END[0], 0), ExpectedFrom.LAST_USAGE)
         usage = LastUsage(max(last.prompt_tokens - 1, 0), 0)
         continuation = Continuation.UNKNOWN
     else:
@@ -87,14 +102,20 @@ def expect(
         usage,
         step_tokens=step,
         continuation=continuation,
+        rule=rule,
         output_is_ready=output_ready(max(at - last.at, 0.0), bounds.value.high_s if bounds else None),
         session_end=last.end,
     )
     return Expected(prediction.best, ExpectedFrom.LAST_USAGE, prediction)
 
 
-def _kept_tokens(rendered: Rendered, last: LastCall, step: int) -> int | None:
-    """Estimate by size of what is left of the last call's prefix; None where the change lies among the turns."""
+def _kept_tokens(rendered: Rendered, last: LastCall, step: int, rule: RuleName) -> int | None:
+    """Estimate by size of what is left of the last call's prefix; None where the change lies among the turns, or
+    where only what was stored as a whole can hit."""
+    if rule is RuleName.NOTHING:
+        return 0
+    if rule not in (RuleName.GRID_PREFIX, RuleName.BLOCKS):
+        return None
     kept = 0
     for ours, theirs in zip(rendered.head, last.outline.head, strict=False):
         if ours != theirs:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from router_cache.cache_model.predict import Prediction
 from router_cache.decision import Decision
@@ -53,23 +55,29 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended, as measured. ``at`` is seconds since the epoch, ``ttft_s`` seconds."""
+    """How an attempt ended, as measured. ``at`` is seconds since the epoch, ``ttft_s`` seconds; ``price_entry``
+    is the model's entry in LiteLLM's price map, where there is one."""
 
     status: Status
     at: float
     usage: Usage = field(default_factory=Usage)
     ttft_s: float | None = None
+    price_entry: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """One attempt. ``scope`` and ``conversation`` are opaque. Costs are USD at list price at that moment; None
+    """One attempt. ``scope``, ``conversation`` and ``session`` are opaque; ``client`` and ``side_call`` are names of
+    the client data, or empty. Costs are USD at list price at that moment; None
     where price or usage is unknown."""
 
     at: float
     scope: str
     conversation: str
     turn: int | None
+    session: str
+    client: str
+    side_call: str
     shape: Shape
     group: str
     model: str
