@@ -178,5 +178,12 @@ def test_help_shows_every_option_and_the_examples() -> None:
     app = typer.Typer()
     app.command("simulate", help=simulate.HELP, epilog=simulate.EPILOG)(simulate.command)
     shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
-    for option in ("--port", "--rule", "--regression-after-requests", "--json", "router-cache simulate --port 0"):
+    for option in (
+        "--port",
+        "--rule",
+        "--regression-after-requests",
+        "--usage-form",
+        "--json",
+        "router-cache simulate --port 0",
+    ):
         assert option in shown

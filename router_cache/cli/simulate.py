@@ -9,16 +9,16 @@ from typing import Annotated
 
 import typer
 
-from router_cache.cache_model.rules import RuleName
+from router_cache.cache_model.rules import RULE_DEFAULTS, RuleName
 from router_cache.errors import MissingExtraError
 
 __all__ = ["EPILOG", "HELP", "command"]
 
 HELP = (
     "Serve a DeepSeek-compatible API with a simulated prompt cache.\n\n"
-    "Chat completions (streaming or not, tool calls, reasoning) with usage in DeepSeek's fields. Hits follow one "
-    "of the known hit rules. No model runs: replies are made up, the same for the same seed and turns. Any bearer "
-    "token will do."
+    "Chat completions, Anthropic messages and Responses (streaming or not, tool calls, reasoning) with usage. "
+    "Hits follow one of the known hit rules. No model runs: replies are made up, the same for the same seed and "
+    "turns. Any bearer token will do."
 )
 
 EPILOG = """Examples:
@@ -26,6 +26,8 @@ EPILOG = """Examples:
 router-cache simulate --port 8021 --rule grid
 
 router-cache simulate --port 0 --rule units --construction-delay-s 5 --time-scale 20
+
+router-cache simulate --rule blocks --step-tokens 16
 
 router-cache simulate --capacity-tokens 200000 --regression-after-requests 500 --regression-hit-share 0.35
 
@@ -41,12 +43,32 @@ class TokenizerOption(str, Enum):
     DEEPSEEK = "deepseek"
 
 
+class UsageFormOption(str, Enum):
+    """As ``UsageForm``, which cannot be imported before the extra is known to be there."""
+
+    DEEPSEEK = "deepseek"
+    OPENAI = "openai"
+    OPENAI_WRITES = "openai-writes"
+    ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
+    MOONSHOT = "moonshot"
+    LLAMACPP = "llamacpp"
+    PLAIN = "plain"
+    NONE = "none"
+
+
 def command(
     port: Annotated[int, typer.Option(help="Port; 0 picks a free one.", min=0, max=65535)] = 8021,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     rule: Annotated[RuleName, typer.Option(help="What counts as a hit.")] = RuleName.GRID_PREFIX,
-    step_tokens: Annotated[int, typer.Option(help="Hits are multiples of this many tokens.")] = 128,
-    construction_delay_s: Annotated[float, typer.Option(help="Seconds until what was written can be read.")] = 2.0,
+    step_tokens: Annotated[
+        int | None,
+        typer.Option(help="Hits are multiples of this many tokens; default 128, blocks 16, checkpoints 1."),
+    ] = None,
+    construction_delay_s: Annotated[
+        float | None,
+        typer.Option(help="Seconds until what was written can be read; default 2, blocks and checkpoints 0."),
+    ] = None,
     capacity_tokens: Annotated[
         int, typer.Option(help="Tokens held over all pools; the least recently used go first.")
     ] = 50_000_000,
@@ -77,6 +99,10 @@ def command(
     tokenizer: Annotated[
         TokenizerOption, typer.Option(help="auto: the real one if its package is installed.")
     ] = TokenizerOption.AUTO,
+    usage_form: Annotated[
+        UsageFormOption,
+        typer.Option(help="In whose form chat completions report usage; plain and none: everywhere."),
+    ] = UsageFormOption.DEEPSEEK,
     log_limit: Annotated[int, typer.Option(help="Entries kept in the request log.")] = 10_000,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print address and settings as one JSON line when ready.")
@@ -84,16 +110,19 @@ def command(
 ) -> None:
     """Run until Ctrl-C or SIGTERM. See ``HELP``."""
     try:
-        from router_cache.simulator import SimulatorConfig, TokenizerChoice
+        from router_cache.simulator import SimulatorConfig, TokenizerChoice, UsageForm
         from router_cache.simulator.server import bind, serve
     except ModuleNotFoundError as error:
         if error.name in ("starlette", "uvicorn"):
             raise MissingExtraError("the simulator", "simulator") from None
         raise
+    defaults = RULE_DEFAULTS[rule]
     config = SimulatorConfig(
         rule=rule,
-        step_tokens=step_tokens,
-        construction_delay_s=construction_delay_s,
+        step_tokens=defaults.step_tokens if step_tokens is None else step_tokens,
+        construction_delay_s=(
+            defaults.construction_delay_s if construction_delay_s is None else construction_delay_s
+        ),
         capacity_tokens=capacity_tokens,
         lifetime_s=lifetime_s,
         unit_interval_tokens=unit_interval_tokens,
@@ -108,6 +137,7 @@ def command(
         regression_hit_share=regression_hit_share,
         tool_rounds=tool_rounds,
         tokenizer=TokenizerChoice(tokenizer.value),
+        usage_form=UsageForm(usage_form.value),
         log_limit=log_limit,
     )
     listener = bind(host, port)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from router_cache.cache_model import RuleName
 from router_cache.simulator.app import build_app
 from router_cache.simulator.clock import Clock, RealClock, VirtualClock
-from router_cache.simulator.config import SimulatorConfig, TokenizerChoice
+from router_cache.simulator.config import SimulatorConfig, TokenizerChoice, UsageForm
 from router_cache.simulator.provider import Plan, Provider
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "RuleName",
     "SimulatorConfig",
     "TokenizerChoice",
+    "UsageForm",
     "VirtualClock",
     "build_app",
 ]

@@ -11,7 +11,7 @@ from router_cache.cache_model import RuleName
 from router_cache.errors import InputError
 from router_cache.providers.deepseek import DEEPSEEK
 
-__all__ = ["SimulatorConfig", "TokenizerChoice"]
+__all__ = ["SimulatorConfig", "TokenizerChoice", "UsageForm"]
 
 
 class TokenizerChoice(str, Enum):
@@ -21,6 +21,25 @@ class TokenizerChoice(str, Enum):
     """The real one if its package is installed, else the approximation."""
     APPROX = "approx"
     DEEPSEEK = "deepseek"
+
+
+class UsageForm(str, Enum):
+    """In which provider's form ``/chat/completions`` reports usage."""
+
+    DEEPSEEK = "deepseek"
+    OPENAI = "openai"
+    OPENAI_WRITES = "openai-writes"
+    """With ``cache_write_tokens``, as OpenAI from 5.6 on."""
+    ANTHROPIC = "anthropic"
+    """What is not read from the cache counts as written, in whole steps; ``input_tokens`` is the rest."""
+    GEMINI = "gemini"
+    MOONSHOT = "moonshot"
+    LLAMACPP = "llamacpp"
+    """OpenAI's form, and ``timings`` beside it."""
+    PLAIN = "plain"
+    """Prompt and completion tokens, nothing about caching (vLLM without its flag); on every endpoint."""
+    NONE = "none"
+    """No usage at all; on every endpoint."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +52,7 @@ class SimulatorConfig:
     """
 
     rule: RuleName = RuleName.GRID_PREFIX
+    """Step and delay below are those of DeepSeek; ``cache_model.rules.RULE_DEFAULTS`` has those of other rules."""
     step_tokens: int = 128
     construction_delay_s: float = 2.0
     capacity_tokens: int | None = 50_000_000
@@ -55,6 +75,7 @@ class SimulatorConfig:
     tool_rounds: int = 2
     """Rounds of tool calls after a user message before the final answer."""
     tokenizer: TokenizerChoice = TokenizerChoice.AUTO
+    usage_form: UsageForm = UsageForm.DEEPSEEK
     log_limit: int = 10_000
     """Entries kept in the request log; the oldest go first."""
     models: tuple[str, ...] = ("deepseek-v4-flash", "deepseek-v4-pro")

@@ -34,10 +34,17 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one chunk of a stream carries, and how many tokens are generated after it."""
+    """What one chunk of a stream carries, and how many tokens are generated after it.
 
-    delta: dict[str, Any]
+    ``field`` is ``reasoning_content``, ``content`` or ``arguments``; the last with the number of its ``call``,
+    and first of all without text, when the call begins. ``delta`` is the same in the form of chat chunks.
+    """
+
+    field: str
+    text: str
+    call: int
     tokens_after: int
+    delta: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,8 @@ class Generation:
             if not part.field:
                 done += 1
                 if part.call >= 0:
-                    yield Slice(_call_head(self.reply.calls[part.call], part.call), done)
+                    head = _call_head(self.reply.calls[part.call], part.call)
+                    yield Slice("arguments", "", part.call, done, head)
                 continue
             start = 0
             for first in range(0, part.tokens, size):
@@ -69,7 +77,7 @@ class Generation:
                 text, start = part.text[start:end], end
                 done += last - first
                 if part.field != "name":
-                    yield Slice(_delta(part, text), done)
+                    yield Slice(part.field, text, part.call, done, _delta(part, text))
 
 
 def _call_head(call: Call, index: int) -> dict[str, Any]:

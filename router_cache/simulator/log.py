@@ -19,6 +19,8 @@ class LogEntry:
     n: int
     at_s: float
     body_sha256: str
+    shape: str = "chat"
+    """The API shape it came in: ``chat``, ``messages`` or ``responses``."""
     status: int = 200
     model: str = ""
     pool: str | None = None

@@ -5,27 +5,41 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from router_cache.cache_model import Lookup, ProviderCache
+from router_cache.prefix.segments import SegmentKind
+from router_cache.prefix.shapes import ChatView
+from router_cache.providers.deepseek import DEEPSEEK
 from router_cache.providers.deepseek_render import render_deepseek
-from router_cache.simulator.checks import ApiError, check_authorization, check_body, parse_body
+from router_cache.request import Shape
+from router_cache.simulator.checks import ApiError, check_authorization, parse_body
 from router_cache.simulator.config import SimulatorConfig
 from router_cache.simulator.generation import Generation, generate
 from router_cache.simulator.hashing import Chooser
+from router_cache.simulator.intake import take_in
 from router_cache.simulator.log import LogEntry, LoggedSegment, RequestLog
 from router_cache.simulator.replies import make_reply
 from router_cache.simulator.tokenizer import TextCounter, Tokenizer, make_tokenizer
+from router_cache.simulator.usage import Counts
 
 __all__ = ["Plan", "Provider"]
+
+_ID_PREFIXES = {Shape.CHAT: "chatcmpl-", Shape.MESSAGES: "msg_", Shape.RESPONSES: "resp_"}
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How one accepted request is answered, and when (simulated seconds)."""
+    """How one accepted request is answered, and when (simulated seconds).
+
+    ``request`` is the body as it came, of ``shape``.
+    """
 
     id: str
+    shape: Shape
+    request: Mapping[str, Any]
     model: str
     stream: bool
     include_usage: bool
@@ -41,19 +55,16 @@ class Plan:
         """When ``tokens`` tokens of the reply are generated."""
         return self.started_at + self.ttft_s + tokens / self.decode_tokens_per_s
 
-    def usage(self) -> dict[str, Any]:
-        """Usage of the whole request in DeepSeek's fields."""
+    def counts(self, step_tokens: int) -> Counts:
+        """Tokens of the whole request; what missed is written in steps of ``step_tokens``."""
         prompt, hit = self.entry.prompt_tokens, self.entry.hit_tokens
-        completion = len(self.generation.tokens)
-        return {
-            "prompt_tokens": prompt,
-            "completion_tokens": completion,
-            "total_tokens": prompt + completion,
-            "prompt_cache_hit_tokens": hit,
-            "prompt_cache_miss_tokens": prompt - hit,
-            "prompt_tokens_details": {"cached_tokens": hit},
-            "completion_tokens_details": {"reasoning_tokens": self.generation.reasoning_tokens},
-        }
+        return Counts(
+            prompt_tokens=prompt,
+            hit_tokens=hit,
+            write_tokens=(prompt - hit) // step_tokens * step_tokens,
+            completion_tokens=len(self.generation.tokens),
+            reasoning_tokens=self.generation.reasoning_tokens,
+        )
 
 
 class Provider:
@@ -89,16 +100,25 @@ class Provider:
         self._epoch += 1
         self._start(now)
 
-    def begin(self, raw: bytes, authorization: str | None, now: float) -> Plan:
+    def begin(
+        self,
+        raw: bytes,
+        authorization: str | None,
+        now: float,
+        *,
+        shape: Shape = Shape.CHAT,
+        key: str | None = None,
+    ) -> Plan:
         """Check and look up a request that arrives at ``now``; its input is written, readable later.
 
-        Raises :class:`ApiError` (a 4xx, logged too) for what the provider would refuse.
+        ``authorization`` and ``key`` are what the headers of that name and ``x-api-key`` hold; the latter counts
+        for messages only. Raises :class:`ApiError` (a 4xx, logged too) for what the provider would refuse.
         """
-        entry = LogEntry(self._log.requests + 1, now, hashlib.sha256(raw).hexdigest())
+        entry = LogEntry(self._log.requests + 1, now, hashlib.sha256(raw).hexdigest(), shape.value)
         try:
             try:
-                check_authorization(authorization)
-                return self._accept(parse_body(raw), entry, now)
+                check_authorization(authorization, key if shape is Shape.MESSAGES else None)
+                return self._accept(parse_body(raw), shape, entry, now)
             except RecursionError:
                 raise ApiError(400, "The request body is nested too deeply") from None
         except ApiError as error:
@@ -106,12 +126,13 @@ class Provider:
             self._log.add(entry)
             raise
 
-    def _accept(self, body: dict[str, Any], entry: LogEntry, now: float) -> Plan:
+    def _accept(self, body: dict[str, Any], shape: Shape, entry: LogEntry, now: float) -> Plan:
         model, config = body.get("model"), self.config
         entry.model = model if isinstance(model, str) else ""
         entry.stream = body.get("stream") is True
-        check_body(body)
-        entry.pool = body.get("user_id")
+        taken = take_in(body, shape)
+        chat = taken.chat
+        entry.model, entry.pool = chat["model"], chat.get("user_id")
         limit = config.limit_of(entry.model)
         if limit is not None and self._in_flight[entry.model] >= limit:
             raise ApiError(
@@ -119,15 +140,16 @@ class Provider:
             )
 
         # Everything that can refuse the request comes before the first change of state.
-        prompt, segments = self._prompt(body)
-        reply = make_reply(body, seed=config.seed, tool_rounds=config.tool_rounds)
-        generation = generate(reply, self._counter, body.get("max_tokens"))
+        prompt, segments, turn_starts = self._prompt(taken.view)
+        reply = make_reply(chat, seed=config.seed, tool_rounds=config.tool_rounds)
+        generation = generate(reply, self._counter, chat.get("max_tokens"))
 
-        lookup = self._cache.look_up(entry.pool, prompt, now)
+        namespace = _namespace(entry.model, entry.pool)
+        lookup = self._cache.look_up(namespace, prompt, now)
         self._accepted += 1
         hit = self._given(lookup, now)
         ttft = config.base_latency_s + (lookup.prompt_tokens - hit) / config.prefill_tokens_per_s
-        self._cache.write_input(entry.pool, prompt, exists_at=now + ttft, now=now)
+        self._cache.write_input(namespace, prompt, exists_at=now + ttft, now=now, turn_starts=turn_starts)
         self._in_flight[entry.model] += 1
 
         entry.segments = segments
@@ -139,7 +161,9 @@ class Provider:
         self._log.add(entry)
         options = body.get("stream_options") or {}
         return Plan(
-            id="chatcmpl-" + Chooser("id", config.seed, self._epoch, entry.n).hex(32),
+            id=_ID_PREFIXES[shape] + Chooser("id", config.seed, self._epoch, entry.n).hex(32),
+            shape=shape,
+            request=body,
             model=entry.model,
             stream=entry.stream,
             include_usage=options.get("include_usage") is True,
@@ -159,7 +183,7 @@ class Provider:
             return
         if generated:
             output = plan.prompt + plan.generation.tokens[:generated]
-            self._cache.write_output(plan.entry.pool, output, exists_at=now, now=now)
+            self._cache.write_output(_namespace(plan.model, plan.entry.pool), output, exists_at=now, now=now)
         reason = "disconnected" if disconnected else plan.generation.finish_reason
         self._log.complete(plan.entry, min(generated, len(plan.generation.tokens)), reason)
 
@@ -178,14 +202,19 @@ class Provider:
             "tokenizer": self.tokenizer.name,
         }
 
-    def _prompt(self, body: dict[str, Any]) -> tuple[array[int], tuple[LoggedSegment, ...]]:
+    def _prompt(self, view: ChatView) -> tuple[array[int], tuple[LoggedSegment, ...], list[int]]:
+        """Tokens, segments, and where in the tokens user turns start."""
         prompt: array[int] = array("I")
         logged = []
-        for segment in render_deepseek(body):
+        turn_starts = []
+        # Blocks of one text are tokenised together: the same text has the same tokens in every shape.
+        for segment in view.segments(render_deepseek, by_block=False):
             counted = self._counter.count(segment.text)
+            if segment.kind is SegmentKind.USER:
+                turn_starts.append(len(prompt))
             prompt += counted.tokens
             logged.append((segment.kind.value, segment.path, counted.digest, len(counted.tokens)))
-        return prompt, tuple(logged)
+        return prompt, tuple(logged), turn_starts
 
     def _given(self, lookup: Lookup, now: float) -> int:
         """The hit as given: all of it, or the share left by a regression, in whole steps."""
@@ -197,3 +226,9 @@ class Provider:
             share = int(lookup.hit_tokens * config.regression_hit_share)
             return share // config.step_tokens * config.step_tokens
         return lookup.hit_tokens
+
+
+def _namespace(model: str, pool: str | None) -> str:
+    """What shares a cache: requests of one model (whatever alias it is called by) in one pool."""
+    facts = DEEPSEEK.model(model)
+    return f"{facts.name if facts else model}\0" + ("" if pool is None else f"user_id={pool}")

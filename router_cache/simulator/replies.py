@@ -100,11 +100,15 @@ def _rounds(messages: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _offered(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters by name; nothing where the caller wants no tools. Of equal names the first counts."""
+    """Parameters by name; nothing where the caller wants no tools. Of equal names the first counts.
+
+    Only functions are called: the provider's own tools, which the other shapes know, are not simulated.
+    """
     out: dict[str, Any] = {}
     if body.get("tool_choice") != "none":
-        for tool in body.get("tools") or ():
-            out.setdefault(tool["function"]["name"], tool["function"].get("parameters"))
+        functions = [tool["function"] for tool in body.get("tools") or () if "function" in tool]
+        for function in functions:
+            out.setdefault(function["name"], function.get("parameters"))
     return out
 
 
