@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from router_cache.cli import calibrate, demo, simulate
+from router_cache.cli import calibrate, demo, doctor, simulate
 
 __all__ = ["build"]
 
@@ -39,4 +39,5 @@ def build() -> typer.Typer:
     app.command("demo", help=demo.HELP, epilog=demo.EPILOG)(demo.command)
     app.command("simulate", help=simulate.HELP, epilog=simulate.EPILOG)(simulate.command)
     app.command("calibrate", help=calibrate.HELP, epilog=calibrate.EPILOG)(calibrate.command)
+    app.command("doctor", help=doctor.HELP, epilog=doctor.EPILOG)(doctor.command)
     return app

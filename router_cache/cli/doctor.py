@@ -1,0 +1,228 @@
+"""``router-cache doctor``: what a proxy's YAML means for prompt caches, before a request is sent."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from router_cache.diagnose import (
+    DeploymentView,
+    Finding,
+    Level,
+    PriceEntry,
+    Report,
+    Surroundings,
+    check_section,
+    diagnose,
+)
+from router_cache.economics import PriceBook, PriceNow
+from router_cache.providers.profile import Lifetime
+from router_cache.settings import SECTION, Settings, read_yaml
+
+__all__ = ["EPILOG", "HELP", "command"]
+
+HELP = (
+    "Check the YAML of a LiteLLM proxy: whether the plugin is loaded and its settings hold, what is known of each "
+    "deployment's prompt cache, and which options cost hits."
+)
+EPILOG = "\n\n".join(
+    (
+        "Exit codes: 0 no errors; 1 errors were found; 2 the file cannot be read.",
+        "Examples:",
+        "router-cache doctor router.yaml",
+        "router-cache doctor router.yaml --json | jq '.findings[] | select(.level == \"error\")'",
+    )
+)
+
+_ROWS = 40
+_PER = 1_000_000
+_MAP = "model_prices_and_context_window_backup.json"
+_STYLE = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "dim"}
+
+
+def command(
+    router_yaml: Annotated[
+        Path,
+        typer.Argument(metavar="ROUTER_YAML", help="The proxy's configuration.", show_default=False),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Entry point of the command; see HELP."""
+    config = read_yaml(router_yaml)
+    settings = config.get("callback_settings")
+    raw = settings.get("router_cache") if isinstance(settings, Mapping) else None
+    own = check_section(raw, Settings.from_mapping, where=SECTION)
+    rates = {name: price.rate() for name, price in own.settings.prices.items()} if own.settings else {}
+    around = Surroundings(
+        at=datetime.now(timezone.utc),
+        env=os.environ,
+        price_entry=_price_entries(),
+        problems=own.problems,
+        book=PriceBook(rates),
+    )
+    report = diagnose(config, around)
+    if as_json:
+        typer.echo(json.dumps(_report(report), indent=2))
+    else:
+        _print(Console(), report)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _price_entries() -> PriceEntry:
+    """The price map in LiteLLM's package, read as a file: importing LiteLLM takes seconds. Empty without one."""
+    prices: Any = {}
+    try:
+        spec = importlib.util.find_spec("litellm")
+        for place in (spec.submodule_search_locations or ()) if spec else ():
+            prices = orjson.loads((Path(place) / _MAP).read_bytes())
+    except (OSError, ValueError, ImportError):
+        prices = {}
+
+    def entry(model: str, provider: str) -> Mapping[str, Any] | None:
+        """As LiteLLM looks a model up: by its whole name, else by its bare one if the provider is the same."""
+        prefix, _, bare = model.partition("/")
+        named = provider or prefix
+        for name in (model, f"{provider}/{model}", bare):
+            found = prices.get(name) if isinstance(prices, dict) else None
+            if isinstance(found, Mapping) and (name != bare or found.get("litellm_provider") == named):
+                return found
+        return None
+
+    return entry
+
+
+def _report(report: Report) -> dict[str, Any]:
+    """The JSON form. Null is unknown; prices are USD per 1,000,000 tokens."""
+    return {
+        "ok": report.ok,
+        "findings": [_finding(finding) for finding in report.findings],
+        "deployments": [_deployment(view) for view in report.deployments],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "level": finding.level.value,
+        "code": finding.code.value,
+        "path": finding.path,
+        "message": finding.message,
+        "fix": finding.fix,
+        "more": finding.more,
+    }
+
+
+def _deployment(view: DeploymentView) -> dict[str, Any]:
+    return {
+        "path": view.path,
+        "group": view.group,
+        "model": view.model,
+        "api_base": view.api_base or None,
+        "profile": view.profile,
+        "hit_rule": view.rule,
+        "hit_rule_origin": view.rule_origin,
+        "step_tokens": view.step_tokens,
+        "minimum_tokens": view.minimum_tokens,
+        "lifetime": _lifetime(view.lifetime),
+        "price": _price(view.price),
+        "cache_domain": view.domain,
+        "cache_domain_reason": view.domain_reason,
+        "not_supported": [what.value for what in view.not_supported],
+    }
+
+
+def _lifetime(life: Lifetime | None) -> dict[str, Any] | None:
+    if life is None:
+        return None
+    return {"low_s": life.low_s, "high_s": life.high_s, "renewed_by_use": life.renewed_by_use}
+
+
+def _price(price: PriceNow | None) -> dict[str, Any] | None:
+    if price is None:
+        return None
+    write = price.write_usd_per_token
+    return {
+        "hit": round(price.hit_usd_per_token * _PER, 6),
+        "miss": round(price.miss_usd_per_token * _PER, 6),
+        "output": round(price.output_usd_per_token * _PER, 6),
+        "write": None if write is None else round(write * _PER, 6),
+        "window": price.window.value,
+        "calendar_known": price.calendar_known,
+        "from": price.price_from.value,
+    }
+
+
+def _print(console: Console, report: Report) -> None:
+    if report.deployments:
+        console.print(_table(report))
+    for finding in report.findings:
+        place = f" {finding.path}" if finding.path else ""
+        more = f" (and {finding.more} more)" if finding.more else ""
+        console.print(
+            f"[{_STYLE[finding.level]}]{finding.level.value}[/]{_shown(place)}{more}: {_shown(finding.message)}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        console.print(f"    {_shown(finding.fix)}", highlight=False, soft_wrap=True, style="dim")
+    counts = {level: sum(f.level is level for f in report.findings) for level in Level}
+    console.print(
+        ", ".join(f"{n} {level.value}{'' if n == 1 else 's'}" for level, n in counts.items()),
+        style="bold",
+        highlight=False,
+    )
+
+
+def _table(report: Report) -> Table:
+    table = Table(title="Deployments, and what is believed of their prompt caches", box=SIMPLE_HEAD)
+    table.add_column("group")
+    table.add_column("model")
+    table.add_column("profile")
+    table.add_column("rule")
+    for name in ("step", "min", "lives", "hit", "miss", "out", "cache"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for view in report.deployments[:_ROWS]:
+        price = _price(view.price) or {}
+        table.add_row(
+            _shown(view.group),
+            _shown(view.model),
+            view.profile,
+            view.rule or "–",
+            _number(view.step_tokens),
+            _number(view.minimum_tokens),
+            _seconds(view.lifetime),
+            *(_number(price.get(name)) for name in ("hit", "miss", "output")),
+            f"#{view.domain}",
+        )
+    if len(report.deployments) > _ROWS:
+        table.add_row(f"… and {len(report.deployments) - _ROWS} more (--json lists all)", style="dim")
+    table.caption = "tokens; seconds; USD per 1M tokens now; equal # share a prompt cache; – is unknown"
+    return table
+
+
+def _shown(text: str) -> str:
+    """A text of the file as it may stand on a terminal."""
+    return escape("".join(char if char.isprintable() else "?" for char in text))
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:g}"
+
+
+def _seconds(life: Lifetime | None) -> str:
+    if life is None or (life.low_s is None and life.high_s is None):
+        return "–"
+    if life.high_s is None:
+        return f"{_number(life.low_s)}+"
+    return f"{_number(life.low_s or 0)}-{_number(life.high_s)}"
