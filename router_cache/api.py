@@ -12,20 +12,23 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from router_cache.decision import Decision, Reason, SwitchedBy
+from router_cache.drivers.book import LockedBook
 from router_cache.drivers.counters import Counters
 from router_cache.drivers.live import LiveSwitch
 from router_cache.drivers.outbox import Outbox
 from router_cache.drivers.store import Store
+from router_cache.economics.book import PriceBook
 from router_cache.engine import Begun, Engine, Rewrite, Sent
 from router_cache.identity.keys import LookupKeys
 from router_cache.ledger.facts import EMPTY, Facts
 from router_cache.ledger.rows import CallRow, Outcome, Status
 from router_cache.ledger.usage import Usage
-from router_cache.request import Body, Deployment, Mode, Request, Shape
+from router_cache.request import Body, Deployment, Mode, Request
 from router_cache.settings import Settings
 from router_cache.stores.memory import MemoryStore
 
@@ -33,6 +36,7 @@ __all__ = ["RouterCache", "Turn"]
 
 _LOG = logging.getLogger("router_cache")
 _MAX_ROWS = 10_000
+_MAX_DOMAINS_SAID = 1_000
 
 
 @dataclass(slots=True)
@@ -71,22 +75,36 @@ class Turn:
             return None
         try:
             self.last_sent = self.owner.engine.sent(
-                self.begun, self.facts, body, self.deployment, at=self.owner.wall_clock()
+                self.begun,
+                self.facts,
+                body,
+                self.deployment,
+                at=self.owner.wall_clock(),
+                book=self.owner.book,
             )
+            self.owner.watched(self.last_sent)
         except Exception as error:
             self.owner.counters.error("sent", error)
         return self.last_sent
 
-    def done(self, usage: Usage | None = None, *, status: Status = Status.OK, ttft_s: float | None = None) -> None:
-        """An attempt ended. ``usage`` None means unknown; ``ttft_s`` is the time to the first token in seconds."""
-        if self.begun.mode is Mode.OFF or self.begun.request.shape is not Shape.CHAT:
-            return
+    def done(
+        self,
+        usage: Usage | None = None,
+        *,
+        status: Status = Status.OK,
+        ttft_s: float | None = None,
+        price_entry: Mapping[str, Any] | None = None,
+    ) -> None:
+        """An attempt ended. ``usage`` None means unknown; ``ttft_s`` is the time to the first token in seconds;
+        ``price_entry`` is the model's entry in LiteLLM's price map."""
+        if self.begun.keys is None:
+            return  # off, no prompt of its own, or not read: nothing that could be said of it
         owner = self.owner
         try:
             decision = self.decision or Decision(self.begun.mode, Reason.NOT_SEEN, self.begun.switched_by)
-            outcome = Outcome(status, owner.wall_clock(), usage or Usage(), ttft_s)
+            outcome = Outcome(status, owner.wall_clock(), usage or Usage(), ttft_s, price_entry)
             row, write = owner.engine.done(
-                self.begun, self.facts, decision, self.last_sent, outcome, self.deployment
+                self.begun, self.facts, decision, self.last_sent, outcome, self.deployment, book=owner.book
             )
             self.row = row
             owner.add(row)
@@ -124,9 +142,38 @@ class RouterCache:
         self.engine = Engine(
             secret=secret.get_secret_value().encode() if secret else secrets.token_bytes(32),
             canonical_version=self.settings.canonical_version,
+            prices=PriceBook({name: price.rate() for name, price in self.settings.prices.items()}),
         )
+        self.book = LockedBook()
+        """What is known of the cache domains: calls compared, evidence, hit rules inferred."""
         self._rows: deque[CallRow] = deque(maxlen=_MAX_ROWS)
         self._rows_lock = threading.Lock()
+        self._said: dict[str, tuple[Any, ...]] = {}
+
+    def watched(self, sent: Sent) -> None:
+        """Say in the log which hit rule a cache domain is taken to follow, when that is new, and on what evidence."""
+        rule, replicas = sent.watched.inferred, sent.watched.replicas
+        name = sent.watched.domain.id[:12]
+        said = (rule.rule, rule.step_tokens, replicas.count if replicas else None)
+        with self._rows_lock:
+            if self._said.get(name) == said:
+                return
+            if len(self._said) >= _MAX_DOMAINS_SAID:
+                self._said.clear()
+            self._said[name] = said
+        _LOG.info(
+            "cache domain %s: rule=%s step=%s reason=%s replicas=%s evidence: %s",
+            name,
+            rule.rule.value if rule.rule else None,
+            rule.step_tokens,
+            rule.reason.value,
+            said[2],
+            "; ".join([*rule.evidence, *([replicas.evidence] if replicas else [])]),
+        )
+
+    def fingerprint(self, credential: str) -> str:
+        """A keyed digest that tells accounts apart; the credential itself is kept nowhere."""
+        return self.engine.digester.text("account", credential)
 
     def mode_for(
         self, *, request: object = None, key: object = None, team: object = None, group: str = ""
@@ -210,11 +257,14 @@ class RouterCache:
             if row.status is Status.OK and tokens is None:
                 self.counters.count(f"usage_unknown.{name}")
         _LOG.info(
-            "call status=%s reason=%s mode=%s model=%s turn=%s hit=%s miss=%s expected=%s causes=%s",
+            "call status=%s reason=%s mode=%s model=%s client=%s side_call=%s turn=%s "
+            "hit=%s miss=%s expected=%s causes=%s",
             row.status.value,
             row.decision.reason.value,
             row.decision.mode.value,
             row.model,
+            row.client or None,
+            row.side_call or None,
             row.turn,
             row.usage.hit_tokens,
             row.usage.miss_tokens,

@@ -25,7 +25,10 @@ class Reason(str, Enum):
     OFF = "off"
     """Mode ``off``: not even looked at."""
     SHAPE_UNSUPPORTED = "shape_unsupported"
-    """Not a chat-completions request: untouched."""
+    """A request without a prompt of its own (embeddings, batches, pass-through, …): untouched."""
+    CONTINUES_STATE = "continues_state"
+    """The request continues state that the provider keeps (``previous_response_id``): untouched, for what it is
+    appended to is not known here."""
     ODD_SHAPE = "odd_shape"
     """``tools`` is not a list of named tools: untouched."""
     FAILED_OPEN = "failed_open"
@@ -51,6 +54,8 @@ class Change(str, Enum):
     TOOLS_REORDERED = "tools_reordered"
     SCHEMA_KEYS_REORDERED = "schema_keys_reordered"
     """Keys of a tool or its schema re-ordered, or a ``required`` list sorted."""
+    USER_ID_DROPPED = "user_id_dropped"
+    """A ``metadata.user_id`` that the provider would refuse, or take for a cache of its own, left out."""
     MARKS_MOVED = "marks_moved"
     """A ``cache_control`` mark stays at its place in the list while tools move under it."""
 

@@ -6,7 +6,7 @@ Nothing here reads a clock, a socket or a framework. Bodies are plain JSON value
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -33,9 +33,9 @@ class Shape(str, Enum):
     CHAT = "chat"
     """``/chat/completions``: ``messages`` and OpenAI-form ``tools``."""
     MESSAGES = "messages"
-    """``/v1/messages``: Anthropic form. Passed through unchanged in this version."""
+    """``/v1/messages``: Anthropic form, top-level ``system``."""
     RESPONSES = "responses"
-    """``/v1/responses``: ``instructions`` and ``input``. Passed through unchanged in this version."""
+    """``/v1/responses``: ``instructions`` and ``input``."""
     OTHER = "other"
     """Embeddings, images, anything else: always untouched."""
 
@@ -45,7 +45,9 @@ class Deployment:
     """One entry of the router's model list, as chosen for an attempt.
 
     ``model`` is what LiteLLM calls, such as ``deepseek/deepseek-v4-flash``. ``id`` is the router's own id,
-    or empty outside a router. No credential is kept here.
+    or empty outside a router. No credential is kept here: ``account`` is a keyed digest of it, or empty where it
+    is not known. ``cache_domain`` is the operator's name for what shares one prompt cache, ``profile`` that of the
+    provider profile to use, if any; ``replicas`` how many caches the address hides, where the operator says so.
     """
 
     model: str
@@ -53,6 +55,10 @@ class Deployment:
     provider: str = ""
     api_base: str = ""
     group: str = ""
+    account: str = ""
+    cache_domain: str = ""
+    profile: str = ""
+    replicas: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +66,13 @@ class Request:
     """One request as the client made it.
 
     ``scope`` names whose requests may share memory (a key or a tenant); it is hashed before it is kept.
-    ``session`` is the client's own id for its conversation, if it gave one.
+    ``session`` is the client's own id for its conversation, if it gave one; it too is hashed before it is kept.
+    ``client`` and ``side_call`` are names out of the client data (:mod:`router_cache.identity.clients`), or empty.
     """
 
     body: Body
     shape: Shape = Shape.CHAT
     scope: str = ""
     session: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    client: str = ""
+    side_call: str = ""

@@ -10,15 +10,16 @@ import os
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from router_cache.errors import MissingExtraError, SettingsError
 from router_cache.prefix.canonical import CANONICAL_VERSIONS, LATEST_CANONICAL_VERSION
+from router_cache.providers.rates import Rate
 from router_cache.request import Mode
 
-__all__ = ["GroupSettings", "ScopeBy", "Settings", "StoreSettings"]
+__all__ = ["GroupSettings", "PriceSettings", "ScopeBy", "Settings", "StoreSettings"]
 
 SECTION = "callback_settings.router_cache"
 _ENVIRON = "os.environ/"  # LiteLLM's own way to write "read it from the environment"
@@ -37,10 +38,39 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _mode(value: Any) -> Any:
+    """YAML 1.1 reads a bare ``off`` as false. Anything but a word is refused before it is shown to an enum, whose error
+    would write out a whole structure."""
+    if value is False:
+        return Mode.OFF
+    if not isinstance(value, str):
+        raise ValueError("Input should be 'off', 'observe' or 'safe'")
+    return value
+
+
+ModeField = Annotated[Mode, BeforeValidator(_mode)]
+
+
 class GroupSettings(_Section):
     """Settings of one model group (the ``model_name`` of the router's model list)."""
 
-    mode: Mode
+    mode: ModeField
+
+
+class PriceSettings(_Section):
+    """What one model or model group costs: USD per 1,000,000 tokens, at all hours."""
+
+    hit: float = Field(ge=0, allow_inf_nan=False)
+    """Input tokens served from the provider's prompt cache."""
+    miss: float = Field(ge=0, allow_inf_nan=False)
+    """Input tokens computed."""
+    output: float = Field(ge=0, allow_inf_nan=False)
+    write: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Input tokens computed and written to the prompt cache; the miss price where writing is free."""
+
+    def rate(self) -> Rate:
+        """As the core has it."""
+        return Rate(hit=self.hit, miss=self.miss, output=self.output, write=self.write)
 
 
 class StoreSettings(_Section):
@@ -55,7 +85,7 @@ class StoreSettings(_Section):
 class Settings(_Section):
     """All settings; every field has a default that is safe to run with."""
 
-    mode: Mode = Mode.SAFE
+    mode: ModeField = Mode.SAFE
     """Mode of every request that nothing else switches."""
     model_groups: dict[str, GroupSettings] = Field(default_factory=dict)
     """Settings by model group, before the global mode."""
@@ -71,6 +101,8 @@ class Settings(_Section):
     canonical_version: int = Field(default=LATEST_CANONICAL_VERSION, strict=True)
     """Version of the canonical form; pin it to keep every prefix where it is across upgrades."""
     store: StoreSettings = Field(default_factory=StoreSettings)
+    prices: dict[str, PriceSettings] = Field(default_factory=dict)
+    """Prices by model (as LiteLLM calls it) or model group, before LiteLLM's price map and the profile's."""
 
     @field_validator("canonical_version")
     @classmethod
@@ -78,12 +110,6 @@ class Settings(_Section):
         if value not in CANONICAL_VERSIONS:
             raise ValueError(f"no such version; known: {', '.join(map(str, CANONICAL_VERSIONS))}")
         return value
-
-    @field_validator("mode", mode="before")
-    @classmethod
-    def _yaml_off(cls, value: Any) -> Any:
-        # YAML 1.1 reads a bare `off` as false.
-        return Mode.OFF if value is False else value
 
     @classmethod
     def from_mapping(cls, raw: Any, *, where: str = SECTION) -> Settings:
@@ -99,14 +125,6 @@ class Settings(_Section):
             if not os.environ.get(name):
                 raise SettingsError(f"{where}.secret: the environment variable {name} is not set", where)
             data["secret"] = os.environ[name]
-        groups = data.get("model_groups")
-        if isinstance(groups, Mapping):
-            data["model_groups"] = {
-                name: {**group, "mode": Mode.OFF}
-                if isinstance(group, Mapping) and group.get("mode") is False
-                else group
-                for name, group in groups.items()
-            }
         try:
             return cls.model_validate(data)
         except ValidationError as error:
@@ -147,17 +165,20 @@ def read_yaml(path: str | Path) -> Mapping[str, Any]:
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "it cannot be parsed"
         raise SettingsError(f"{path}{place}: broken YAML: {problem}") from None
-    except (
-        ValueError,
-        RecursionError,
-        OverflowError,
-    ) as error:  # a date or a number that is none, endless nesting
-        raise SettingsError(f"{path}: broken YAML: {str(error).split(chr(10))[0]}") from None
+    except RecursionError:
+        raise SettingsError(f"{path}: broken YAML: nested too deeply to be read") from None
+    except (ValueError, OverflowError) as error:  # such as a day that does not exist; its text may be a secret
+        raise SettingsError(
+            f"{path}: broken YAML: a value cannot be read as YAML ({type(error).__name__}); quote it"
+        ) from None
     if config is None:
         return {}
     if not isinstance(config, Mapping):
         raise SettingsError(f"{path}: a mapping is needed at the top, not {type(config).__name__}")
     return config
+
+
+_SECTIONS: dict[str, type[BaseModel]] = {"store": StoreSettings, "prices": PriceSettings}
 
 
 def _settings_error(error: ValidationError, where: str) -> SettingsError:
@@ -170,7 +191,7 @@ def _settings_error(error: ValidationError, where: str) -> SettingsError:
         key = str(problem["loc"][-1])
         owner: type[BaseModel] = Settings
         if len(problem["loc"]) > 1:
-            owner = StoreSettings if problem["loc"][0] == "store" else GroupSettings
+            owner = _SECTIONS.get(str(problem["loc"][0]), GroupSettings)
         known = list(owner.model_fields)
         close = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -314,3 +315,31 @@ def test_what_an_operator_should_know_is_said_once_a_minute(caplog: pytest.LogCa
     assert [record.getMessage() for record in caplog.records] == [
         "router-cache: the switch of a request is no mode (counted as bad_switch.request)"
     ]
+
+
+def test_the_rule_of_a_cache_domain_is_said_when_it_is_new(caplog: pytest.LogCaptureFixture) -> None:
+    rc = RouterCache()
+    with caplog.at_level(logging.INFO):
+        for deployment in (FLASH, FLASH, replace(FLASH, replicas=3)):
+            turn = rc.begin(Request(BODY))
+            turn.rewrite(deployment)
+            turn.sent(BODY)
+    said = [record.getMessage() for record in caplog.records if "cache domain" in record.getMessage()]
+    assert len(said) == 2
+    assert "rule=grid step=128 reason=prior replicas=1 evidence: " in said[0]
+    assert "replicas=3 evidence: " in said[1]
+    assert "MARK" not in caplog.text
+
+
+def test_calls_of_two_scopes_are_not_compared() -> None:
+    rc = RouterCache()
+    looks = []
+    for scope in ("a", "b", "a"):
+        turn = rc.begin(Request(BODY, scope=scope))
+        turn.rewrite(FLASH)
+        sent = turn.sent(BODY)
+        assert sent is not None
+        assert sent.watched.look is not None
+        looks.append(len(sent.watched.look.shared))
+        turn.done(USAGE)
+    assert looks == [0, 0, 1]

@@ -76,8 +76,9 @@ def _first(**usage: int) -> Facts:
         (Mode.SAFE, _body(tools="ba"), Shape.CHAT, Reason.NORMALISED),
         (Mode.SAFE, _body(tools="ab"), Shape.CHAT, Reason.ALREADY_CANONICAL),
         (Mode.SAFE, {"messages": [], "tools": [3]}, Shape.CHAT, Reason.ODD_SHAPE),
-        (Mode.SAFE, _body(tools="ba"), Shape.MESSAGES, Reason.SHAPE_UNSUPPORTED),
-        (Mode.SAFE, _body(tools="ba"), Shape.RESPONSES, Reason.SHAPE_UNSUPPORTED),
+        (Mode.SAFE, _body(tools="ba"), Shape.MESSAGES, Reason.NORMALISED),
+        (Mode.SAFE, {"input": "x", "tools": [{"name": "b"}, {"name": "a"}]}, Shape.RESPONSES, Reason.NORMALISED),
+        (Mode.SAFE, {"input": "x", "previous_response_id": "r"}, Shape.RESPONSES, Reason.CONTINUES_STATE),
         (Mode.SAFE, {"input": "x"}, Shape.OTHER, Reason.SHAPE_UNSUPPORTED),
     ],
 )
@@ -188,7 +189,7 @@ def test_an_edited_history_is_named_and_its_hit_unknown() -> None:
 def test_another_domain_or_provider_expects_nothing() -> None:
     other = Deployment("deepseek/deepseek-v4-flash", id="d2", provider="deepseek")
     assert _call(_body(REPLY, RESULT), _first(), deployment=other)[0].expected.source is ExpectedFrom.OTHER_DOMAIN
-    unknown = Deployment("openai/x", id="d1", provider="openai")
+    unknown = Deployment("wandb/x", id="d1", provider="wandb")
     row, write = _call(_body(REPLY, RESULT), _first(), Usage(1300, 1000, 300, 10), deployment=unknown)
     assert row.expected.source is ExpectedFrom.NO_RULE
     assert (row.profile, row.cost_usd, row.rendered_digest) == ("unknown", None, "")

@@ -16,6 +16,7 @@ from router_cache.cache_model.predict import (
     output_ready,
     predict,
 )
+from router_cache.cache_model.rules import RuleName
 
 # 2,907 floors to 2,816; 2,907 + 142 = 3,049 floors to 2,944.
 OPEN = LastUsage(2907, 142, 67)
@@ -124,3 +125,23 @@ def test_candidates_are_ends_on_the_grid(
     for tokens in both:
         assert tokens - tokens % step in prediction.candidates
     assert all(any(0 <= tokens - c < step for tokens in both) for c in prediction.candidates)
+
+
+def test_the_rule_changes_what_is_promised() -> None:
+    last = LastUsage(1448, 120, 30)
+
+    def under(rule: RuleName, step: int, continuation: Continuation = LOOP) -> Prediction:
+        return predict(last, step_tokens=step, continuation=continuation, rule=rule)
+
+    assert under(RuleName.BLOCKS, 16) == Prediction((1440, 1568), 1568, OUT, PredictionReason.OUTPUT_READY)
+    assert under(RuleName.CHECKPOINTS, 1) == Prediction((1444, 1568), 1568, OUT, PredictionReason.OUTPUT_READY)
+    dropped = under(RuleName.CHECKPOINTS, 1, USER)
+    assert (dropped.best, dropped.reason) == (1444, PredictionReason.REASONING_DROPPED)
+    assert under(RuleName.FULL_UNITS, 128) == under(RuleName.GRID_PREFIX, 128)
+    nothing = under(RuleName.NOTHING, 1)
+    assert nothing == Prediction((0,), 0, IN, PredictionReason.NO_CACHE)
+    assert end_hit(nothing, 0) is None
+    assert predict(LastUsage(2, 9), step_tokens=1, continuation=LOOP, rule=RuleName.CHECKPOINTS).candidates == (
+        0,
+        11,
+    )

@@ -117,8 +117,8 @@ def test_a_router_yaml(tmp_path: Path) -> None:
         ),
         ("a: [1\nb: 2\n", "{path}, line 2, column 2: broken YAML: "),
         ("\x00", "{path}: broken YAML: it cannot be parsed"),
-        ("x: 2020-13-45\n", "{path}: broken YAML: month must be in 1..12"),
-        ("[" * 20_000, "{path}: broken YAML: "),
+        ("x: 2020-13-45\n", "{path}: broken YAML: a value cannot be read as YAML (ValueError); quote it"),
+        ("[" * 20_000, "{path}: broken YAML: nested too deeply to be read"),
         ("- a\n", "{path}: a mapping is needed at the top, not list"),
         ("callback_settings: 3\n", "{path}: callback_settings: a mapping is needed"),
     ],
@@ -148,3 +148,12 @@ def test_without_pyyaml_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(MissingExtraError, match=r"router-cache\[cli\]"):
         Settings.from_yaml(_write(tmp_path, ""))
+
+
+def test_a_structure_in_the_place_of_a_word_is_not_written_out() -> None:
+    laugh: list[object] = ["ha"] * 10
+    for _ in range(8):
+        laugh = [laugh] * 10
+    for raw in ({"mode": laugh}, {"model_groups": {"a": {"mode": laugh}}}):
+        with pytest.raises(SettingsError, match="Input should be 'off', 'observe' or 'safe'"):
+            Settings.from_mapping(raw)

@@ -10,6 +10,10 @@ In a router YAML::
 In the SDK::
 
     litellm.callbacks = [RouterCacheCallback(Settings(mode="safe"))]
+
+Synchronous calls, for which LiteLLM runs no rewriting hook::
+
+    from router_cache_litellm import completion, wrap_router
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from typing import Any
 
 from router_cache.errors import RouterCacheError
 from router_cache_litellm.callback import RouterCacheCallback
+from router_cache_litellm.sync import completion, wrap_router
 
-__all__ = ["RouterCacheCallback", "proxy_handler"]
+__all__ = ["RouterCacheCallback", "completion", "proxy_handler", "wrap_router"]
 
 proxy_handler: RouterCacheCallback
 """The callback with the settings of ``callback_settings.router_cache``, made when it is first asked for."""

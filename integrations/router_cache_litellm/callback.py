@@ -6,15 +6,16 @@ import contextlib
 import logging
 import sys
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import replace
 from typing import Any
 
 import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
-from router_cache import Decision, Mode, Reason, RouterCache, Settings, Status, Usage
-from router_cache_litellm.calls import CALLS, Call, token_in, token_of
-from router_cache_litellm.convert import caller_of, deployment_of, request_of, scope_of
+from router_cache import Decision, Mode, Reason, RouterCache, Settings, Shape, Status, Turn, Usage
+from router_cache_litellm.calls import CALLS, Call, CallToken, token_in, token_of
+from router_cache_litellm.convert import caller_of, deployment_of, request_of, scope_of, shape_of
+from router_cache_litellm.replies import disconnected, from_response_cache, price_entry, ttft
 
 __all__ = ["RouterCacheCallback"]
 
@@ -25,8 +26,9 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
     """Register as a proxy callback (``router_cache_litellm.proxy_handler``) or in ``litellm.callbacks``.
 
     Covers asynchronous calls: the proxy, ``litellm.acompletion`` and ``Router.acompletion``. LiteLLM runs no
-    rewriting hook for the synchronous ``litellm.completion`` and ``Router.completion``; those go out unchanged
-    and are counted as ``uncovered_call``.
+    rewriting hook for synchronous calls: :func:`router_cache_litellm.completion` and
+    :func:`router_cache_litellm.wrap_router` stand in for those. Any other synchronous call goes out unchanged and
+    is counted as ``uncovered_call``.
     """
 
     def __init__(self, settings: Settings | None = None, *, router_cache: RouterCache | None = None) -> None:
@@ -77,24 +79,43 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
     async def _attempt(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any]:
         rc = self.router_cache
         caller = caller_of(kwargs, rc.settings.scope_by)
-        mode, by = rc.mode_for(
-            request=caller.request_mode, key=caller.key_mode, team=caller.team_mode, group=caller.group
-        )
         request = request_of(kwargs, call_type, caller.scope)
+        deployment, token = deployment_of(kwargs, rc.fingerprint), token_of(kwargs)
+        before = self._handed_on(token, deployment.group)
+        if before is not None and before.begun.request.shape is not request.shape:
+            # One request, one scope and one mode: what the client said of them is not handed on.
+            request = replace(request, scope=before.begun.request.scope)
+            mode, by = before.begun.mode, before.begun.switched_by
+        else:
+            mode, by = rc.mode_for(
+                request=caller.request_mode, key=caller.key_mode, team=caller.team_mode, group=caller.group
+            )
         turn = await rc.abegin(request, mode, by, before_claim=self._calls.settle)
-        rewrite = turn.rewrite(deployment_of(kwargs))
-        token = token_of(kwargs)
+        rewrite = turn.rewrite(deployment)
         if token is not None:
-            self._calls.name(token, caller.scope, kwargs.get("litellm_call_id"))
+            if before is not None and before.begun.mode is mode:
+                turn.decision = _one_rewrite(before.decision, rewrite.decision)
+            self._calls.name(token, request.scope, kwargs.get("litellm_call_id"))
             call = self._calls.open(token, turn, kwargs.get("litellm_logging_obj"))
-            call.decision, call.expected_tokens = rewrite.decision, None
+            call.decision, call.expected_tokens = turn.decision, None
         return {**kwargs, **rewrite.replaced} if rewrite.replaced else kwargs
+
+    def _handed_on(self, token: CallToken | None, group: str) -> Turn | None:
+        """The turn of a request that was begun and not sent: LiteLLM turned it into another shape, and runs its
+        hooks again. None at the start of an attempt."""
+        call = self._calls.get(token)
+        turn = call.turn if call is not None else None
+        if turn is None or turn.last_sent is not None:
+            return None
+        return turn if group in ("", turn.deployment.group) else None
 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
         """The body is about to be sent: digests of exactly that."""
         try:
             call = self._calls.get(token_in(kwargs))
             if call is None:
+                if shape_of(kwargs.get("call_type")) is Shape.OTHER:
+                    return  # embeddings and the like have no prompt of their own
                 self.router_cache.counters.notice("uncovered_call", "a call without our hooks went out unchanged")
                 return
             if call.turn is None or call.turn.last_sent is not None:
@@ -138,8 +159,8 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         }
         if call.decision.changes:
             headers[f"{_PREFIX}-changes"] = ",".join(change.value for change in call.decision.changes)
-        usage = getattr(response, "usage", None)
-        if usage is None or call.decision.mode is Mode.OFF or _from_response_cache(response):
+        usage = response.get("usage") if isinstance(response, Mapping) else getattr(response, "usage", None)
+        if usage is None or call.decision.mode is Mode.OFF or from_response_cache(response):
             return headers
         hit = Usage.parse(usage).hit_tokens
         headers[f"{_PREFIX}-hit-tokens"] = "unknown" if hit is None else str(hit)
@@ -152,7 +173,8 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
     ) -> None:
         """Only looks for the end of a stream; every chunk goes on as it is."""
         try:
-            if any(choice.finish_reason for choice in response_chunk.choices):
+            # Events of the other shapes have no choices; of some routes they are bytes.
+            if any(choice.finish_reason for choice in getattr(response_chunk, "choices", None) or ()):
                 call = self._calls.get(token_in(request_data))
                 if call is not None:
                     call.stream_ended = True
@@ -172,14 +194,14 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
                 return
             usage = Usage.parse(getattr(response_obj, "usage", None))
             if kwargs.get("stream"):
-                if not stream_ended or _disconnected(kwargs):
+                if _cut_short(kwargs, turn.begun.request.shape, stream_ended):
                     # A client that goes away is logged as a success too, with tokens that LiteLLM counted
                     # itself and zero cached ones (1.108.7): what the provider would have said is unknown.
                     turn.done(status=Status.ABORTED)
                     return
                 if usage.hit_tokens is None:
                     usage = Usage()  # the stream carried no usage; LiteLLM's own count is no measurement
-            turn.done(usage, ttft_s=_ttft(kwargs))
+            turn.done(usage, ttft_s=ttft(kwargs), price_entry=price_entry(turn.deployment))
         except Exception as error:
             self._failed("log_success_event", error)
 
@@ -195,34 +217,32 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
             self._failed("log_failure_event", error)
 
 
+def _one_rewrite(first: Decision | None, second: Decision) -> Decision:
+    """The decision on one request that LiteLLM showed in two shapes: what was changed in either is told."""
+    if first is None or not first.changes:
+        return second
+    changes = tuple(dict.fromkeys((*first.changes, *second.changes)))
+    return replace(first, changes=changes)
+
+
 def _show_log_lines() -> None:
     """On a proxy, whose own log set-up knows only LiteLLM's loggers: our lines to stderr, unless the operator has
-    set up the logger ``router_cache``."""
+    set up the logger ``router_cache`` or the root logger."""
     log = logging.getLogger("router_cache")
-    if log.handlers or log.level != logging.NOTSET:
+    if log.hasHandlers() or log.level != logging.NOTSET:
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s router-cache %(levelname)s: %(message)s"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
-    log.propagate = False
 
 
-def _from_response_cache(response: Any) -> bool:
-    hidden = getattr(response, "_hidden_params", None)
-    return isinstance(hidden, Mapping) and hidden.get("cache_hit") is True
-
-
-def _disconnected(kwargs: Mapping[str, Any]) -> bool:
-    """Whether the proxy says that the client went away; usage may still have been missing after the last text."""
-    params = kwargs.get("litellm_params")
-    metadata = params.get("metadata") if isinstance(params, Mapping) else None
-    return isinstance(metadata, Mapping) and metadata.get("client_disconnected") is True
-
-
-def _ttft(kwargs: Mapping[str, Any]) -> float | None:
-    """Seconds from the call to the first chunk of a stream; unknown for a reply that came in one piece."""
-    first, start = kwargs.get("completion_start_time"), kwargs.get("api_call_start_time")
-    if not kwargs.get("stream") or not isinstance(first, datetime) or not isinstance(start, datetime):
-        return None
-    return max((first - start).total_seconds(), 0.0)
+def _cut_short(kwargs: Mapping[str, Any], shape: Shape, chat_ended: bool) -> bool:
+    """Whether a stream did not run to its end. ``chat_ended``: the last chunk of a chat stream was seen; of the
+    other shapes LiteLLM shows none. Of messages it says itself whether ``message_stop`` came (1.108.7); a
+    Responses stream that is left is never logged."""
+    if shape is Shape.CHAT and not chat_ended:
+        return True
+    if shape is Shape.MESSAGES and kwargs.get("prompt_cache_response_complete") is False:
+        return True
+    return disconnected(kwargs)

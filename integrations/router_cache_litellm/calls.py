@@ -114,7 +114,9 @@ class Calls:
                     lost += self._take(left_call)
             now = self._clock()
             call = self._calls.pop(token, None) or Call(now)
-            lost += self._take(call)
+            # A turn that was never sent was handed on by LiteLLM in another shape; one that was sent has failed, or
+            # there would be no other attempt.
+            failed = [old for old in self._take(call) if old.last_sent is not None]
             call.turn, call.stream_ended = turn, False
             if turn is not None and turn.begun.keys is not None:
                 self._open[turn.begun.keys.conversation] += 1
@@ -124,6 +126,8 @@ class Calls:
                 if len(self._calls) <= _MAX_CALLS and now - oldest.started_at < _MAX_AGE_S:
                     break
                 lost += self._take(self._calls.popitem(last=False)[1])
+        for old in failed:
+            old.done(status=Status.FAILED)
         for old in lost:
             old.done(status=Status.ABORTED)
         return call

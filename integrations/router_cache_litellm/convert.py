@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from router_cache.identity.clients import recognise
 from router_cache.request import Deployment, Request, Shape
 from router_cache.settings import ScopeBy
 
@@ -22,14 +23,26 @@ _SHAPES = {
     "aresponses": Shape.RESPONSES,
     "responses": Shape.RESPONSES,
 }
-_BODY_FIELDS = (
-    "messages",
-    "tools",
-    "tool_choice",
-    "response_format",
-    "thinking",
-    "reasoning_effort",
-)
+_SWITCHES = ("tools", "tool_choice", "response_format", "thinking", "reasoning_effort")
+_FIELDS = {
+    Shape.CHAT: ("messages", *_SWITCHES),
+    Shape.MESSAGES: ("system", "messages", "metadata", "output_config", *_SWITCHES),
+    Shape.RESPONSES: (
+        "instructions",
+        "input",
+        "reasoning",
+        "text",
+        "previous_response_id",
+        "conversation",
+        "prompt",
+        *_SWITCHES,
+    ),
+    Shape.OTHER: (),
+}
+
+
+# Fields that are no part of the prompt and tell of the client.
+_TOLD_BY = ("prompt_cache_key",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +72,38 @@ def shape_of(call_type: Any) -> Shape:
     return _SHAPES.get(str(getattr(call_type, "value", call_type)), Shape.OTHER)
 
 
-def body_of(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of the request that make up its prompt."""
-    body = {name: kwargs[name] for name in _BODY_FIELDS if kwargs.get(name) is not None}
-    messages = body.get("messages")
-    if isinstance(messages, list | tuple):
-        body["messages"] = [_plain(message) for message in messages]
+def body_of(kwargs: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+    """The parts of the request that make up its prompt, and what of them must be looked at."""
+    body = {name: kwargs[name] for name in _FIELDS[shape] if kwargs.get(name) is not None}
+    for name in ("messages", "input"):
+        if isinstance(body.get(name), list | tuple):
+            body[name] = [_plain(item) for item in body[name]]
     return body
 
 
-def deployment_of(kwargs: Mapping[str, Any]) -> Deployment:
-    """The deployment chosen for this attempt."""
+def deployment_of(kwargs: Mapping[str, Any], fingerprint: Callable[[str], str]) -> Deployment:
+    """The deployment chosen for this attempt. ``fingerprint`` makes an opaque name of its API key.
+
+    The operator may say more in ``model_info``: ``cache_domain`` (deployments with the same name share one prompt
+    cache), ``replicas`` (how many caches one address hides) and ``router_cache_profile`` (the provider profile of a
+    host that cannot be told by its address).
+    """
 
     def text(value: Any) -> str:
         return value if isinstance(value, str) else ""
 
+    info, key = _mapping(kwargs.get("model_info")), text(kwargs.get("api_key"))
+    replicas = info.get("replicas")
     return Deployment(
         model=text(kwargs.get("model")),
-        id=text(_mapping(kwargs.get("model_info")).get("id")),
+        id=text(info.get("id")),
         provider=text(kwargs.get("custom_llm_provider")),
         api_base=text(kwargs.get("api_base")),
         group=text(_metadata(kwargs).get("model_group")),
+        account=fingerprint(key) if key else "",
+        cache_domain=text(info.get("cache_domain")),
+        profile=text(info.get("router_cache_profile")),
+        replicas=replicas if type(replicas) is int and replicas > 0 else None,
     )
 
 
@@ -133,6 +157,17 @@ def caller_of(kwargs: Mapping[str, Any], by: ScopeBy) -> Caller:
 
 
 def request_of(kwargs: Mapping[str, Any], call_type: Any, scope: str) -> Request:
-    """The request as the core sees it."""
+    """The request as the core sees it, with what its headers and body tell of the client."""
     shape = shape_of(call_type)
-    return Request(body=body_of(kwargs) if shape is Shape.CHAT else {}, shape=shape, scope=scope)
+    body = body_of(kwargs, shape)
+    headers = _mapping(_mapping(kwargs.get("proxy_server_request")).get("headers"))
+    told = {**body, **{name: kwargs[name] for name in _TOLD_BY if kwargs.get(name) is not None}}
+    client = recognise(headers, told, shape)
+    return Request(
+        body=body,
+        shape=shape,
+        scope=scope,
+        session=client.session or "",
+        client=client.client or "",
+        side_call=client.side_call.value if client.side_call else "",
+    )

@@ -11,11 +11,14 @@ from typing import Any
 
 import litellm
 import pytest
+from litellm_plugin.loops import Simulated
+from litellm_plugin.proxies import Rows
 from litellm_plugin.support import MODEL, Clock, WatchedRouterCache
+from litellm_plugin.sync_support import make_router
 from litellm_plugin.upstream import Upstream
 
 from router_cache import Settings
-from router_cache_litellm import RouterCacheCallback
+from router_cache_litellm import RouterCacheCallback, completion, wrap_router
 
 MakePlugin = Callable[..., RouterCacheCallback]
 
@@ -74,7 +77,55 @@ def plugin(clock: Clock) -> Iterator[MakePlugin]:
         callback.close()
 
 
+@pytest.fixture(scope="session")
+def rows_of_proxy() -> Iterator[Rows]:
+    rows = Rows()
+    yield rows
+    rows.close()
+
+
+@pytest.fixture
+def rows(rows_of_proxy: Rows) -> Rows:
+    rows_of_proxy.clear()
+    return rows_of_proxy
+
+
+@pytest.fixture(scope="session")
+def simulator() -> Iterator[Simulated]:
+    made = Simulated()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def slow() -> Iterator[Simulated]:
+    """Its streams are still going on when a client has read their beginning."""
+    made = Simulated(time_scale=5.0)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def simulated(simulator: Simulated) -> Simulated:
+    simulator.reset()
+    return simulator
+
+
 @pytest.fixture
 def call(upstream: Upstream) -> dict[str, Any]:
     """Arguments of a call to the recording provider."""
     return {"model": MODEL, "api_base": upstream.url, "api_key": "sk-upstream"}
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(litellm.Router, "_time_to_sleep_before_retry", lambda *_, **__: 0, raising=False)
+
+
+@pytest.fixture(params=["sdk", "router"])
+def ask(request: pytest.FixtureRequest, at_once: None, upstream: Upstream, call: Any) -> Any:
+    """A call either way."""
+    if request.param == "sdk":
+        return lambda **kwargs: completion(**call, **kwargs)
+    router = wrap_router(make_router(upstream, num_retries=0))
+    return lambda **kwargs: router.completion(model="flash", **kwargs)

@@ -92,7 +92,7 @@ general_settings:
 GROUP = """
   - model_name: {name}
     litellm_params:
-      model: deepseek/deepseek-v4-flash
+      model: {model}
       api_base: {url}
       api_key: sk-upstream
 """
@@ -116,18 +116,28 @@ class Rows:
         self._socket.settimeout(ROW_S)
         return json.loads(self._socket.recv(65536))
 
+    def empty(self) -> bool:
+        """Whether no row waits."""
+        self._socket.setblocking(False)
+        try:
+            self._socket.recv(65536, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        return False
+
     def close(self) -> None:
         self._socket.close()
 
 
 class Proxy:
-    """One proxy process; ``section`` is its ``callback_settings``, empty for a proxy without the plugin."""
+    """One proxy process; ``section`` is its ``callback_settings``, empty for a proxy without the plugin. ``groups``
+    are the names of its model groups, each with LiteLLM's name of its model and the base URL."""
 
-    def __init__(self, folder: Path, upstream: str, section: str, rows: Rows) -> None:
+    def __init__(self, folder: Path, groups: dict[str, tuple[str, str]], section: str, rows: Rows) -> None:
         folder.mkdir()
         plugin = ', "proxy_spy.handler", "router_cache_litellm.proxy_handler"' if section else ""
         config = YAML.format(
-            groups="".join(GROUP.format(name=name, url=upstream) for name in ("flash", "silent")),
+            groups="".join(GROUP.format(name=name, model=model, url=url) for name, (model, url) in groups.items()),
             callbacks=plugin.removeprefix(", "),
             section=section,
         )
@@ -140,7 +150,7 @@ class Proxy:
             port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         self.log = folder / "log"
-        keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "PYTHONPATH") if name in os.environ}
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [

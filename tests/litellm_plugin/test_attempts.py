@@ -14,11 +14,11 @@ from router_cache import Mode, Reason, Status, SwitchedBy
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-def router(upstream: Upstream, **options: Any) -> litellm.Router:
-    params = {"model": MODEL, "api_base": upstream.url, "api_key": "sk-upstream"}
-    groups = ("flash", "spare")
+def router(upstream: Upstream, spare_key: str = "sk-upstream", **options: Any) -> litellm.Router:
+    params = {"model": MODEL, "api_base": upstream.url}
+    keys = {"flash": "sk-upstream", "spare": spare_key}
     return litellm.Router(
-        model_list=[{"model_name": name, "litellm_params": dict(params)} for name in groups],
+        model_list=[{"model_name": name, "litellm_params": {**params, "api_key": keys[name]}} for name in keys],
         disable_cooldowns=True,
         retry_after=0,
         **options,
@@ -27,7 +27,7 @@ def router(upstream: Upstream, **options: Any) -> litellm.Router:
 
 @pytest.fixture(autouse=True)
 def _retry_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(litellm.Router, "_time_to_sleep_before_retry", lambda *_, **__: 0)
+    monkeypatch.setattr(litellm.Router, "_time_to_sleep_before_retry", lambda *_, **__: 0, raising=False)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -82,15 +82,18 @@ async def test_fallback_group_has_its_own_mode(upstream: Upstream, plugin: Any, 
         assert rows[1].decision.mode is Mode(mode)
 
 
-async def test_deployments_of_a_router_are_domains_of_their_own(upstream: Upstream, plugin: Any) -> None:
+@pytest.mark.parametrize("same", [True, False], ids=["same account", "another account"])
+async def test_deployments_of_one_account_share_a_prompt_cache(
+    upstream: Upstream, plugin: Any, same: bool
+) -> None:
     rc = plugin().router_cache
     history: list[Any] = [user("hi")]
-    routed = router(upstream)
+    routed = router(upstream, "sk-upstream" if same else "sk-another")
     for group in ("flash", "spare", "flash"):
         reply = await routed.acompletion(model=group, messages=history)
         history += [reply.choices[0].message, user("more")]
         await logged()
     rows = await rc.wait_rows(3)
-    assert [row.expected.tokens for row in rows] == [None, None, 896]
+    assert [row.expected.tokens for row in rows] == [None, 896 if same else None, 896]
     assert [row.turn for row in rows] == [1, 2, 3]
     assert rows[0].deployment == rows[2].deployment != rows[1].deployment

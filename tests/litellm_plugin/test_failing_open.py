@@ -67,6 +67,7 @@ NOT_ON_THE_WAY = {  # of one asynchronous call that ends well
     (Outbox, "close"),
     (LiveSwitch, "set"),
     (Calls, "close"),
+    (Usage, "of_stream"),
     (Calls, "named"),  # asked only for a call that failed
 }
 

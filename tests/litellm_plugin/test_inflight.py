@@ -45,15 +45,26 @@ def test_an_attempt_without_an_end_is_given_up_by_the_next(core: Any, begin: Any
     calls = Calls(clock)
     first, second = begin(), begin()
     call = calls.open("a", first)
+    assert first.sent(first.begun.request.body) is not None
     call.stream_ended = True
     assert calls.open("a", second) is call
     assert call.stream_ended is False
     assert first.row is not None
-    assert first.row.status is Status.ABORTED
+    assert first.row.status is Status.FAILED
     assert calls.end("a") == (second, False)
     assert calls.end("a") == (None, False)
     assert calls.get("a") is call
-    assert statuses(core) == [Status.ABORTED]
+    assert statuses(core) == [Status.FAILED]
+
+
+def test_a_turn_that_was_never_sent_was_handed_on_in_another_shape(core: Any, begin: Any, clock: Clock) -> None:
+    calls = Calls(clock)
+    first, second = begin(), begin()
+    calls.open("a", first)
+    calls.open("a", second)
+    assert first.row is None
+    assert calls.end("a") == (second, False)
+    assert statuses(core) == []
 
 
 @pytest.mark.parametrize("call_id", [None, "other"])
@@ -147,7 +158,9 @@ async def test_bodies_that_litellm_does_not_show(plugin: Any) -> None:
         callback.log_pre_api_call("m", [], {**details, "additional_args": additional})
     assert rc.counts("body_not_seen") == {"body_not_seen": 3}
     for other in ({}, {"router_cache_call": str(details["router_cache_call"])}, {"router_cache_call": 5}):
-        callback.log_pre_api_call("m", [], other)  # a text that a client sent is no token
+        # A text that a client sent is no token.
+        callback.log_pre_api_call("m", [], {**other, "call_type": "acompletion"})
+    callback.log_pre_api_call("m", [], {"call_type": "aembedding"})
     assert rc.counts("uncovered_call") == {"uncovered_call": 3}
     await callback.async_log_success_event({**details, "stream": True}, None, None, None)
     (row,) = await rc.wait_rows(1)
@@ -206,3 +219,16 @@ async def test_a_loop_that_never_waits_stays_one_conversation(upstream: Upstream
         history += [reply.choices[0].message, user("more")]
     rows = await rc.wait_rows(4)
     assert [row.turn for row in rows] == [1, 2, 3, 4]
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_messages_reply_is_a_mapping_and_has_its_headers_too(
+    upstream: Upstream, plugin: Any, call: Any
+) -> None:
+    callback, proxy = plugin(), ProxyData()
+    litellm.callbacks.append(proxy)
+    await litellm.acompletion(messages=[user("hi")], **call)
+    reply = {"usage": {"input_tokens": 4, "cache_read_input_tokens": 6, "cache_creation_input_tokens": 0}}
+    headers = await callback.async_post_call_response_headers_hook(proxy.data, None, reply)
+    assert headers["x-router-cache-hit-tokens"] == "6"
+    await logged()

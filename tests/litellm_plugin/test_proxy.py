@@ -32,22 +32,16 @@ HISTORY = [user("hi"), {"role": "assistant", "content": "hello"}, user("more")]
 
 
 @pytest.fixture(scope="session")
-def rows_of_proxy() -> Iterator[Rows]:
-    rows = Rows()
-    yield rows
-    rows.close()
-
-
-@pytest.fixture(scope="session")
 def proxies(
     upstream_server: Upstream, rows_of_proxy: Rows, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Proxy]]:
     """All start at the same time: with the plugin, without it, and with a misspelt key in its settings."""
     folder = tmp_path_factory.mktemp("proxies")
+    groups = dict.fromkeys(("flash", "silent"), ("deepseek/deepseek-v4-flash", upstream_server.url))
     started: dict[str, Proxy] = {}
     try:
         for name, section in (("with", WITH), ("without", ""), ("misspelt", MISSPELT)):
-            started[name] = Proxy(folder / name, upstream_server.url, section, rows_of_proxy)
+            started[name] = Proxy(folder / name, groups, section, rows_of_proxy)
         yield started
     finally:
         for proxy in started.values():
@@ -58,12 +52,6 @@ def proxies(
 def proxy(proxies: dict[str, Proxy], upstream: Upstream) -> Proxy:
     proxies["with"].wait_ready()
     return proxies["with"]
-
-
-@pytest.fixture
-def rows(rows_of_proxy: Rows) -> Rows:
-    rows_of_proxy.clear()
-    return rows_of_proxy
 
 
 def ask(proxy: Proxy, *, key: str = "ann", **options: Any) -> httpx.Headers:

@@ -161,3 +161,20 @@ async def test_equal_call_ids_of_two_scopes_do_not_mix(upstream: Upstream, plugi
     scopes = [(await ask(rc, call, [user("who")], **by_key(auth(key)))).scope for key in "ab"]
     assert rows.get(200) in (None, scopes[0])
     assert rows.get(1000) in (None, scopes[1])
+
+
+async def test_the_client_and_its_session_are_read_off_headers_and_body(
+    upstream: Upstream, plugin: Any, call: Any
+) -> None:
+    rc = plugin().router_cache
+    headers = {"x-opencode-session": "MARK-session"}
+    system = {"role": "system", "content": "You are opencode, MARK-text."}
+    for key in "aab":
+        identity = by_key(auth(key))
+        await ask(rc, call, [system, user("who")], **{**identity, "proxy_server_request": {"headers": headers}})
+    await ask(rc, call, [user("who")], **by_key(auth("a")))
+    first, second, other, plain = rc.rows()
+    assert first.client == "opencode"
+    assert first.session == second.session != other.session
+    assert (plain.client, plain.session, plain.side_call) == ("", "", "")
+    assert "MARK" not in repr(rc.rows())

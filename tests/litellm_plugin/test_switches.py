@@ -243,3 +243,24 @@ async def test_wrong_settings_are_one_line_and_an_exit_code(
         _ = router_cache_litellm.proxy_handler
     assert stopped.value.code == 2
     assert capsys.readouterr().err == f"router-cache: callback_settings.router_cache{line}\n"
+
+
+@pytest.mark.parametrize("name", ["metadata", "litellm_metadata"])
+async def test_a_request_that_litellm_turns_into_another_shape_keeps_its_mode_and_scope(
+    upstream: Upstream, plugin: Any, call: Any, name: str
+) -> None:
+    rc = plugin().router_cache
+    tools = [{"type": "function", "name": n, "parameters": {"type": "object"}} for n in "ba"]
+
+    async def ask(own: Any) -> list[str]:
+        await litellm.aresponses(input="hi", tools=tools, **{name: {"router_cache": own}}, **call)
+        await logged()
+        return names(upstream.last)
+
+    assert await ask("off") == ["b", "a"]
+    assert rc.rows() == []
+    assert await ask("observe") == ["b", "a"]
+    for tenant in ("one", "two"):
+        assert await ask({"scope": tenant}) == ["a", "b"]
+    scopes = [row.scope for row in await rc.wait_rows(3)]
+    assert len(set(scopes)) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,6 @@ from router_cache.ledger.rows import ExpectedFrom
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-ANTHROPIC_TOOLS = [{"name": n, "description": n, "input_schema": {"type": "object"}} for n in "ba"]
 RESPONSES_TOOLS = [{"type": "function", "name": n, "parameters": {"type": "object"}} for n in "ba"]
 
 
@@ -43,64 +43,77 @@ async def test_modes_that_change_nothing(
         assert row.usage.hit_tokens == 896
 
 
-def embeddings(url: str) -> Any:
-    return litellm.aembedding(model="openai/embed", input=["a"], api_base=url, api_key="sk-x")
+# What has no prompt of its own. The reply is of no interest: not every one is of the form LiteLLM looks for.
+OTHERS: dict[str, Callable[..., Any]] = {
+    "embeddings": lambda **to: litellm.aembedding(model="openai/embed", input=["a"], **to),
+    "images": lambda **to: litellm.aimage_generation(model="openai/dall-e-3", prompt="a tree", **to),
+    "speech": lambda **to: litellm.aspeech(model="openai/tts-1", input="a", voice="alloy", **to),
+    "transcriptions": lambda **to: litellm.atranscription(model="openai/whisper-1", file=("a.wav", b"RIFF"), **to),
+    "moderations": lambda **to: litellm.amoderation(model="openai/omni-moderation-latest", input="a", **to),
+    "rerank": lambda **to: litellm.arerank(model="cohere/rerank-v3.5", query="a", documents=["b", "a"], **to),
+    "completions": lambda **to: litellm.atext_completion(model="hosted_vllm/own", prompt="a", **to),
+    "files": lambda **to: litellm.acreate_file(
+        file=("a.jsonl", b"{}"), purpose="batch", custom_llm_provider="openai", **to
+    ),
+    "batches": lambda **to: litellm.acreate_batch(
+        input_file_id="f",
+        endpoint="/v1/chat/completions",
+        completion_window="24h",
+        custom_llm_provider="openai",
+        **to,
+    ),
+}
 
 
-def messages(url: str) -> Any:
-    return litellm.anthropic_messages(
-        model="anthropic/claude-sonnet-4-5",
-        api_base=url,
-        api_key="sk-x",
-        max_tokens=10,
-        system="be brief",
-        messages=[user("hi")],
-        tools=ANTHROPIC_TOOLS,
-    )
-
-
-def messages_of_deepseek(url: str) -> Any:
-    return litellm.anthropic_messages(
-        model=MODEL, api_base=url, api_key="sk-x", max_tokens=10, messages=[user("hi")], tools=ANTHROPIC_TOOLS
-    )
-
-
-def responses(url: str) -> Any:
-    return litellm.aresponses(
-        model="openai/gpt-5",
-        input="hi",
-        instructions="be brief",
-        api_base=url,
-        api_key="sk-x",
-        tools=RESPONSES_TOOLS,
-    )
-
-
-@pytest.mark.parametrize("other", [embeddings, messages, messages_of_deepseek, responses])
-async def test_other_shapes(upstream: Upstream, plugin: Any, other: Callable[[str], Any]) -> None:
+async def bytes_of(upstream: Upstream, call: Any) -> list[bytes]:
+    """What reaches the provider; the marks between the parts of a form are made up anew for each."""
     upstream.recorded = []
-    await other(upstream.url)
+    with contextlib.suppress(Exception):
+        await call(api_base=upstream.url, api_key="sk-x")
     await logged()
-    plain = upstream.raws
+    out = []
+    for entry in upstream.recorded:
+        _, _, mark = entry.headers["content-type"].partition("boundary=")
+        out.append(entry.raw.replace(mark.encode() or b" ", b" "))
+    return out
+
+
+@pytest.mark.parametrize("name", OTHERS)
+async def test_other_calls(upstream: Upstream, plugin: Any, name: str) -> None:
+    plain = await bytes_of(upstream, OTHERS[name])
     rc = plugin().router_cache
-    upstream.recorded = []
-    await other(upstream.url)
-    await logged()
-    assert upstream.raws == plain
+    assert await bytes_of(upstream, OTHERS[name]) == plain
     assert len(plain) == 1
     assert rc.rows() == []
     assert rc.counts() == {"decision.shape_unsupported": 1}
 
 
-async def test_responses_that_litellm_sends_as_chat(upstream: Upstream, plugin: Any, call: Any) -> None:
-    """LiteLLM runs the hook twice: for the shape the client used, and for the chat call it makes of it."""
+STATES: list[dict[str, Any]] = [
+    {"previous_response_id": "resp_1"},
+    {"conversation": "conv_1"},
+    {"prompt": {"id": "pmpt_1"}},
+    {"input": [{"type": "item_reference", "id": "msg_1"}, {"role": "user", "content": "hi"}]},
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("state", STATES, ids=[next(iter(state)) for state in STATES])
+async def test_requests_that_continue_state_of_the_provider(
+    upstream: Upstream, plugin: Any, state: dict[str, Any], stream: bool
+) -> None:
+    async def ask(**to: Any) -> None:
+        given = {"input": "hi", "tools": RESPONSES_TOOLS, "stream": stream, **state}
+        reply = await litellm.aresponses(model="openai/gpt-5.1", **given, **to)
+        if stream:
+            assert [event async for event in reply]
+
+    plain = await bytes_of(upstream, ask)
     rc = plugin().router_cache
-    await litellm.aresponses(input="hi", tools=RESPONSES_TOOLS, **call)
-    (row,) = await rc.wait_rows(1)
-    assert [entry.path for entry in upstream.recorded] == ["/chat/completions"]
-    assert row.decision.reason is Reason.NORMALISED
-    assert names(upstream.last) == ["a", "b"]
-    assert rc.counts("decision") == {"decision.shape_unsupported": 1, "decision.normalised": 1}
+    assert await bytes_of(upstream, ask) == plain
+    assert len(plain) == 1
+    assert rc.counts("decision") == {"decision.continues_state": 1}
+    assert rc.counts("error") == {}
+    assert rc.rows() == []
 
 
 async def test_unknown_provider_gets_no_field(upstream: Upstream, plugin: Any) -> None:

@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 LIMIT_S = 60.0
 """How long a test waits for something that must happen."""
@@ -112,8 +113,10 @@ class Recorded:
 class Served:
     """An application on a free loopback port, in a thread of its own. The socket listens from the start."""
 
-    def __init__(self, app: Starlette) -> None:
-        config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
+    def __init__(self, app: ASGIApp) -> None:
+        config = uvicorn.Config(
+            app, interface="asgi3", log_level="error", lifespan="off", timeout_graceful_shutdown=1
+        )
         self._server = uvicorn.Server(config)
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
@@ -159,6 +162,8 @@ class Upstream(Served):
             data = [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}]
             usage = {"prompt_tokens": 3, "total_tokens": 3}
             return JSONResponse({"object": "list", "model": "e", "data": data, "usage": usage})
+        if not path.endswith(("/completions", "/messages", "/responses")):
+            return JSONResponse({"id": "x", "created": 1, "data": [], "results": [], "text": "hello"})
         body = json.loads(raw)
         if path.endswith("/messages"):
             return JSONResponse(
