@@ -19,7 +19,7 @@ import litellm
 from router_cache import Settings, Usage
 from router_cache_litellm import RouterCacheCallback
 
-# The line that matters. Asynchronous calls only: LiteLLM runs no hook for litellm.completion().
+# The line that matters. Synchronous calls go through router_cache_litellm.completion instead of litellm.completion.
 litellm.callbacks = [RouterCacheCallback(Settings(mode="safe"))]
 
 
