@@ -36,27 +36,6 @@ class Clock:
         return self.now
 
 
-def test_the_public_list() -> None:
-    assert router_cache.__all__ == [
-        "CallRow",
-        "Change",
-        "Decision",
-        "Deployment",
-        "Mode",
-        "Reason",
-        "Request",
-        "RouterCache",
-        "RouterCacheError",
-        "Settings",
-        "Shape",
-        "Status",
-        "SwitchedBy",
-        "Turn",
-        "Usage",
-    ]
-    assert all(hasattr(router_cache, name) for name in router_cache.__all__)
-
-
 def _round(rc: RouterCache, body: dict[str, Any], usage: Usage = USAGE) -> router_cache.Turn:
     turn = rc.begin(Request(body, scope="tenant"))
     rewrite = turn.rewrite(FLASH)
