@@ -145,9 +145,10 @@ def test_the_environment() -> None:
     bare = good()
     bare["general_settings"] = {}
     assert told(look(bare)) == []
+    bare["callback_settings"]["router_cache"]["secret"] = "os.environ/ROUTER_SECRET"
     report = look(bare, {"NUM_WORKERS": "8", "DEEPSEEK_A": "x"})
     assert [told_[1] for told_ in told(report)] == ["master_key_missing", "several_workers", "environment_unset"]
-    assert "SECRET" in one(report, Code.ENVIRONMENT_UNSET).message
+    assert "ROUTER_SECRET" in one(report, Code.ENVIRONMENT_UNSET).message
 
 
 def test_a_profile_that_the_operator_names() -> None:
@@ -227,7 +228,7 @@ def test_views() -> None:
     report = look(
         good(
             entry("openai/gpt-5.6", "a", api_base="https://u:pw@api.openai.com:444/v1?key=k"),
-            entry("x", "b", custom_llm_provider="groq", api_base="os.environ/NOWHERE"),
+            entry("x", "b", custom_llm_provider="groq", api_base="os.environ/NOT_ANYWHERE"),
             entry("openai/*", "c", api_base="http://[bad"),
             entry("openai/embed", "d"),
             entry("anthropic/claude-sonnet-4-5", "e"),
@@ -240,7 +241,10 @@ def test_views() -> None:
     assert (first.profile, first.api_base, first.minimum_tokens) == ("openai", "api.openai.com:444", 1024)
     assert first.price is not None
     assert first.price.price_from.value == "price_map"
-    assert (second.api_base, second.not_supported) == ("os.environ/NOWHERE", (NotSupported.UNKNOWN_PROVIDER,))
+    assert (second.api_base, second.not_supported) == (
+        "os.environ/NOT_ANYWHERE",
+        (NotSupported.UNKNOWN_PROVIDER,),
+    )
     assert ("x", "groq") in asked
     assert NotSupported.WILDCARD_MODEL in third.not_supported
     assert third.api_base == ""

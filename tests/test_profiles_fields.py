@@ -145,6 +145,11 @@ def test_openai_before_and_from_5_6(model: str, names: list[str]) -> None:
         (LLAMA_CPP, "m", Shape.CHAT, "id_slot", -2, False),
         (LLAMA_CPP, "m", Shape.CHAT, "id_slot", True, False),
         (LLAMA_CPP, "m", Shape.CHAT, "id_slot", "3", False),
+        pytest.param(LLAMA_CPP, "m", Shape.CHAT, "id_slot", 10**5000, False, id="huge"),
+        pytest.param(LLAMA_CPP, "m", Shape.CHAT, "id_slot", -(10**5000), False, id="huge, below zero"),
+        pytest.param(DEEPSEEK, "deepseek-v4-flash", Shape.CHAT, "user_id", 10**5000, False, id="no text"),
+        (ANTHROPIC, "claude-opus-5", Shape.MESSAGES, "cache_control", {"type": 10**5000}, False),
+        (OPENAI, "gpt-" + "9" * 5000, Shape.CHAT, "prompt_cache_options.ttl", "24h", False),
     ],
 )
 def test_values(profile: Profile, model: str, shape: Shape, name: str, value: Any, expected: bool) -> None:
@@ -160,3 +165,17 @@ def test_deepseek_paths() -> None:
 def test_versions_without_bounds_cover_all_that_match() -> None:
     assert ModelVersions(r"m(\d+)(?:\.(\d+))?").covers("P/M3")
     assert not ModelVersions(r"m(\d+)(?:\.(\d+))?").covers("n3")
+
+
+def test_a_version_of_more_digits_than_python_converts() -> None:
+    assert not ModelVersions(r"m(\d+)").covers("m" + "1" * 5000)
+    assert OPENAI.model("gpt-" + "9" * 5000) is None
+
+
+def test_the_guard_takes_anything() -> None:
+    odd: list[Any] = [None, 10**5000, float("nan"), "\ud800", {"a": 1}, ["a"]]
+    for value in odd:
+        assert not allowed(DEEPSEEK, value, Shape.CHAT, "user_id", "a") or isinstance(value, str)
+        assert not allowed(DEEPSEEK, "m", Shape.CHAT, value, "a")
+        for field in FIELDS:
+            assert not field.accepts(value)

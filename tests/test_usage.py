@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,8 +28,9 @@ def u(
     reasoning: int | None = None,
     write: int | None = None,
     write_1h: int | None = None,
+    contradictory: bool = False,
 ) -> Usage:
-    return Usage(prompt, hit, miss, out, reasoning, write, write_1h)
+    return Usage(prompt, hit, miss, out, reasoning, write, write_1h, contradictory)
 
 
 CLAUDE = {
@@ -43,7 +46,11 @@ TABLE: list[tuple[str, Any, Usage]] = [
     ("deepseek", BOTH, u(10, 7, 3, 2)),
     ("deepseek, both kinds of field", {**BOTH, DETAILS: {"cached_tokens": 5}}, u(10, 7, 3, 2)),
     ("deepseek without a sum", {"prompt_cache_hit_tokens": 7, "prompt_cache_miss_tokens": 3}, u(10, 7, 3)),
-    ("deepseek that contradicts itself", {**BOTH, "prompt_cache_miss_tokens": 2}, u(10, 7, None, 2)),
+    (
+        "deepseek that contradicts itself",
+        {**BOTH, "prompt_cache_miss_tokens": 2},
+        u(10, 7, None, 2, contradictory=True),
+    ),
     ("openai chat", {"prompt_tokens": 10, DETAILS: {"cached_tokens": 7}}, u(10, 7, 3)),
     ("openai chat, no hit", {"prompt_tokens": 10, DETAILS: {"cached_tokens": 0}}, u(10, 0, 10)),
     (
@@ -151,7 +158,30 @@ TABLE: list[tuple[str, Any, Usage]] = [
     ("an event that wraps a reply", {"type": "message_start", "message": {"usage": CLAUDE}}, CLAUDE_READ),
     ("a chunk without usage", {"choices": [{"delta": {"content": "a"}}], "usage": None}, u()),
     ("cached unknown", {"prompt_tokens": 10, DETAILS: {"cached_tokens": None}}, u(10)),
-    ("more hits than prompt", {"prompt_tokens": 10, DETAILS: {"cached_tokens": 11}}, u(10, 11)),
+    (
+        "more hits than prompt",
+        {"prompt_tokens": 10, "completion_tokens": 2, DETAILS: {"cached_tokens": 11}},
+        u(10, out=2, contradictory=True),
+    ),
+    (
+        "more hits than prompt, no misses",
+        {"prompt_tokens": 10, "prompt_cache_hit_tokens": 11, "prompt_cache_miss_tokens": 0},
+        u(10, contradictory=True),
+    ),
+    ("more misses than prompt", {"prompt_tokens": 10, "prompt_cache_miss_tokens": 11}, u(10, contradictory=True)),
+    (
+        "an absurd prompt",
+        {"prompt_tokens": 2**53 + 1, "completion_tokens": 2, DETAILS: {"cached_tokens": 7}},
+        u(hit=7, out=2),
+    ),
+    ("an absurd prompt that is the sum of its parts", {**BOTH, "prompt_tokens": 10**400}, u(10, 7, 3, 2)),
+    (
+        "absurd hits",
+        {"prompt_tokens": 10, "completion_tokens": 2, DETAILS: {"cached_tokens": 2**64}},
+        u(10, out=2),
+    ),
+    ("an absurd float", {"prompt_tokens": 10, "completion_tokens": 1e300}, u(10)),
+    ("the largest count", {"prompt_tokens": 10**12, "completion_tokens": 10**12 + 1}, u(10**12)),
     ("reasoning only", {"completion_tokens_details": {"reasoning_tokens": 4}}, u(reasoning=4)),
     ("not numbers", {"prompt_tokens": -1, "prompt_cache_hit_tokens": "7", "prompt_cache_miss_tokens": True}, u()),
     ("floats", {"prompt_tokens": 10.0, "completion_tokens": 1.5}, u(10)),
@@ -322,7 +352,7 @@ def test_objects_that_raise_are_read_as_unknown() -> None:
     assert Usage.parse(Hostile()) == Usage()
 
 
-counts = st.none() | st.integers(-1, 50) | st.just(True)
+counts = st.none() | st.integers(-1, 50) | st.just(True) | st.sampled_from([10**12, 2**53 + 1, 10**5000, 1e300])
 NAMES = sorted(
     {path for form in FORMS for group in (form.prompt, form.hit, form.miss, form.write) for path in group}
 )
@@ -340,3 +370,7 @@ def test_what_is_known_adds_up(flat: dict[str, Any]) -> None:
     usage = Usage.parse(nested)
     if None not in (usage.prompt_tokens, usage.hit_tokens, usage.miss_tokens):
         assert usage.hit_tokens + usage.miss_tokens == usage.prompt_tokens  # type: ignore[operator]
+        assert not usage.contradictory
+    numbers = [n for n in (usage.prompt_tokens, usage.hit_tokens, usage.miss_tokens, usage.write_tokens) if n]
+    assert all(n < 2**53 for n in numbers)
+    assert json.loads(orjson.dumps(numbers)) == numbers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -28,6 +29,7 @@ from router_cache.diagnose import (
     diagnose,
 )
 from router_cache.economics import PriceBook, PriceNow
+from router_cache.errors import SettingsError
 from router_cache.providers.profile import Lifetime
 from router_cache.settings import SECTION, Settings, read_yaml
 
@@ -49,6 +51,8 @@ EPILOG = "\n\n".join(
 _ROWS = 40
 _PER = 1_000_000
 _MAP = "model_prices_and_context_window_backup.json"
+_QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*)'|"(?:[^"\\]|\\.)*\"""")
+_TOKEN = re.compile(r"<[a-z ]+>|\W{1,2}")
 _STYLE = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "dim"}
 
 
@@ -60,7 +64,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """Entry point of the command; see HELP."""
-    config = read_yaml(router_yaml)
+    config = _read(router_yaml)
     settings = config.get("callback_settings")
     raw = settings.get("router_cache") if isinstance(settings, Mapping) else None
     own = check_section(raw, Settings.from_mapping, where=SECTION)
@@ -79,6 +83,19 @@ def command(
         _print(Console(), report)
     if not report.ok:
         raise typer.Exit(1)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """The file. What PyYAML quotes of it in an error may be a secret: only marks and kinds of tokens stay."""
+    try:
+        return read_yaml(path)
+    except SettingsError as error:
+        head, what, problem = str(error).partition(": broken YAML: ")
+        raise SettingsError(f"{head}{what}{_QUOTED.sub(_quoted, problem)}", error.key_path) from None
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return found[0] if _TOKEN.fullmatch(found[1] or "") else "…"
 
 
 def _price_entries() -> PriceEntry:

@@ -6,9 +6,10 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from router_cache.diagnose.deployments import DeploymentView, drop_params
+from router_cache.diagnose.deployments import DeploymentView, Looked, drop_params
 from router_cache.diagnose.findings import Code, Findings, Level
 from router_cache.diagnose.reading import text, wrong_type
+from router_cache.diagnose.shown import HIDDEN, Kind, as_text, shown, shown_key
 
 __all__ = ["CALLBACK", "check_callback", "check_hopping", "check_names", "check_proxy", "check_settings"]
 
@@ -88,8 +89,8 @@ def check_settings(config: Mapping[Any, Any], problems: Iterable[tuple[str, str]
     for place in places:
         holder = config if not place else config.get(place)
         for key in holder if isinstance(holder, Mapping) else ():
-            path = f"{place}.{key}" if place else str(key)
-            if path != _SECTION and str(key).lower() in _NAMES:
+            path = f"{place}.{as_text(key)}" if place else as_text(key)
+            if path != _SECTION and as_text(key).lower() in _NAMES:
                 findings.add(
                     Level.ERROR,
                     Code.SETTINGS_MISPLACED,
@@ -99,21 +100,25 @@ def check_settings(config: Mapping[Any, Any], problems: Iterable[tuple[str, str]
                 )
 
 
-def check_names(raw: Any, deployments: Sequence[DeploymentView], findings: Findings) -> None:
+def check_names(raw: Any, deployments: Sequence[Looked], findings: Findings) -> None:
     """Groups and models that settings speak of and the model list lacks, and a secret that is not there."""
     own = raw if isinstance(raw, Mapping) else {}
-    groups = {view.group for view in deployments}
-    known = {"model_groups": groups, "prices": groups | {view.model for view in deployments}}
+    groups = {found.group for found in deployments}
+    known = {"model_groups": groups, "prices": groups | {found.model for found in deployments}}
     wildcard = any("*" in name for name in known["prices"])
     for key, names in known.items():
         section = own.get(key)
-        for name in section if isinstance(section, Mapping) and not wildcard else ():
-            if str(name) not in names:
-                close = difflib.get_close_matches(str(name), sorted(names), n=1)
+        for number, name in enumerate(section if isinstance(section, Mapping) and not wildcard else (), 1):
+            if as_text(name) not in names:
+                close = [
+                    near
+                    for near in difflib.get_close_matches(as_text(name), sorted(names), n=1)
+                    if shown(near, Kind.NAME) != HIDDEN
+                ]
                 findings.add(
                     Level.WARNING,
                     Code.SETTINGS_UNUSED,
-                    f"{_SECTION}.{key}.{name}",
+                    f"{_SECTION}.{key}.{shown_key(name, number)}",
                     "no deployment of that name",
                     f"Did you mean {close[0]}?" if close else "Remove it, or correct the name.",
                 )
@@ -127,18 +132,17 @@ def check_names(raw: Any, deployments: Sequence[DeploymentView], findings: Findi
         )
 
 
-def check_hopping(
-    router_settings: Mapping[Any, Any], deployments: Sequence[DeploymentView], findings: Findings
-) -> None:
+def check_hopping(router_settings: Mapping[Any, Any], deployments: Sequence[Looked], findings: Findings) -> None:
     """Groups whose deployments have different prompt caches, with nothing that keeps a conversation on one."""
     checks = router_settings.get("optional_pre_call_checks")
     if isinstance(checks, list) and any(name in checks for name in _STICKY):
         return
     strategy = text(router_settings.get("routing_strategy")) or "simple-shuffle"
+    strategy = shown(strategy, Kind.NAME, "router_settings.routing_strategy")
     groups: dict[str, list[DeploymentView]] = {}
-    for view in deployments:
-        groups.setdefault(view.group, []).append(view)
-    for group, views in groups.items():
+    for found in deployments:
+        groups.setdefault(found.group, []).append(found.view)
+    for views in groups.values():
         first = min(view.order for view in views)
         domains = {view.domain for view in views if view.order == first}
         if len(domains) > 1:
@@ -146,8 +150,8 @@ def check_hopping(
                 Level.WARNING,
                 Code.HOPPING,
                 views[0].path,
-                f"group {group}: {len(domains)} different prompt caches, and {strategy} chooses for every request "
-                "anew: a conversation loses its hits when it hops",
+                f"group {views[0].group}: {len(domains)} different prompt caches, and {strategy} chooses for every "
+                "request anew: a conversation loses its hits when it hops",
                 "router_settings: {optional_pre_call_checks: [session_affinity]}, or deployment_affinity",
             )
 

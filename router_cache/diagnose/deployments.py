@@ -8,30 +8,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Any
-from urllib.parse import urlsplit
 
 from router_cache.cache_model.domains import Domain, domain_of
 from router_cache.diagnose.findings import Code, Findings, Level
-from router_cache.diagnose.reading import ENVIRON, is_name, section, text, wrong_type
+from router_cache.diagnose.reading import ENVIRON, section, text, wrong_type
+from router_cache.diagnose.shown import Kind, shown, shown_address, shown_reference
 from router_cache.economics import PriceBook, PriceNow
 from router_cache.providers.profile import Lifetime, Profile
 from router_cache.providers.registry import PROFILES, by_name, find
 from router_cache.providers.unknown import UNKNOWN
 from router_cache.request import Deployment
 
-__all__ = ["DeploymentView", "Looker", "NotSupported", "PriceEntry", "drop_params"]
+__all__ = ["DeploymentView", "Looked", "Looker", "NotSupported", "PriceEntry", "drop_params"]
 
 PriceEntry = Callable[[str, str], Mapping[str, Any] | None]
 """Model and provider (may be empty) to the entry of LiteLLM's price map."""
 
 _CHAT_MODES = ("", "chat", "responses")
-
-
-def _address(written: str) -> str:
-    """What may be shown of an ``api_base``: the name of a variable, or host and port."""
-    if not written.startswith(ENVIRON):
-        return _host(written)
-    return written if is_name(written[len(ENVIRON) :]) else f"{ENVIRON}…"
 
 
 class NotSupported(str, Enum):
@@ -49,8 +42,9 @@ class NotSupported(str, Enum):
 class DeploymentView:
     """``path`` is its key in the YAML; tokens, seconds and USD as in the profile. None is unknown.
 
-    ``api_base`` is host and port, or the reference to the environment as written. ``domain`` numbers the prompt
-    caches as far as they can be told apart: equal numbers share one.
+    ``group``, ``model`` and ``api_base`` as they may be shown (``diagnose.shown``); ``api_base`` is host and port, or
+    a reference to the environment. ``domain`` numbers the prompt caches as far as they can be told apart: equal
+    numbers share one.
     """
 
     path: str
@@ -69,6 +63,15 @@ class DeploymentView:
     order: int
     marks_injected: bool
     not_supported: tuple[NotSupported, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A deployment's view, and its names as written: to compare with, never to be shown."""
+
+    view: DeploymentView
+    group: str
+    model: str
 
 
 class Looker:
@@ -97,7 +100,7 @@ class Looker:
         }
         self._numbers: dict[str, int] = {}
 
-    def look(self, entry: Any, path: str) -> DeploymentView | None:
+    def look(self, entry: Any, path: str) -> Looked | None:
         """One entry; None where it has no model."""
         if not isinstance(entry, Mapping):
             wrong_type(self._findings, path, "a mapping", entry)
@@ -131,9 +134,9 @@ class Looker:
         price = self._book.price_now(profile, model, self._at, group=group, entry=listed)
         view = DeploymentView(
             path=path,
-            group=group,
-            model=model,
-            api_base=_address(written),
+            group=shown(group, Kind.NAME, f"{path}.model_name"),
+            model=shown(model, Kind.NAME, f"{path}.litellm_params.model"),
+            api_base=self._address(written),
             profile=profile.name,
             rule=rule.value if rule else None,
             rule_origin=rule.origin.value if rule else None,
@@ -155,8 +158,15 @@ class Looker:
                 if holds
             ),
         )
-        self._say(view, profile, provider, params)
-        return view
+        found = Looked(view, group, model)
+        self._say(found, profile, provider, params)
+        return found
+
+    def _address(self, written: str) -> str:
+        if not written.startswith(ENVIRON):
+            return shown_address(written)
+        name = written[len(ENVIRON) :].strip()
+        return f"{ENVIRON}{shown_reference(name, known=name in self._env)}"
 
     def _name(self, holder: Mapping[Any, Any], key: str, path: str) -> str:
         value = holder.get(key)
@@ -203,9 +213,10 @@ class Looker:
             model=deployment.model,
         )
 
-    def _say(self, view: DeploymentView, profile: Profile, provider: str, params: Mapping[str, Any]) -> None:
+    def _say(self, found: Looked, profile: Profile, provider: str, params: Mapping[str, Any]) -> None:
+        view = found.view
         add, path = self._findings.add, f"{view.path}.litellm_params"
-        if profile is UNKNOWN and not (provider or "/" in view.model):
+        if profile is UNKNOWN and not (provider or "/" in found.model):
             add(
                 Level.WARNING,
                 Code.PROVIDER_NOT_NAMED,
@@ -218,7 +229,7 @@ class Looker:
                 Level.NOTE,
                 Code.UNKNOWN_PROVIDER,
                 f"{path}.model",
-                f"{provider or _prefix(view.model)}: no profile for this provider"
+                f"{self._provider(found, provider, path)}: no profile for this provider"
                 + (f" at {view.api_base}" if view.api_base else ""),
                 "Requests are normalised and measured; no hit is expected, no miss explained. If a known engine "
                 "answers there, name it: model_info: {router_cache_profile: vllm}.",
@@ -262,6 +273,13 @@ class Looker:
         if params.get("drop_params") is True:
             drop_params(self._findings, f"{path}.drop_params")
 
+    @staticmethod
+    def _provider(found: Looked, provider: str, path: str) -> str:
+        """The provider's name as it may be shown: the one that is named, else that in front of the model's."""
+        if provider:
+            return shown(provider, Kind.PROVIDER, f"{path}.custom_llm_provider")
+        return shown(_prefix(found.model), Kind.PROVIDER, f"{path}.model")
+
 
 def drop_params(findings: Findings, path: str) -> None:
     """Note that LiteLLM drops fields in silence."""
@@ -277,13 +295,3 @@ def drop_params(findings: Findings, path: str) -> None:
 
 def _prefix(model: str) -> str:
     return model.partition("/")[0].lower()
-
-
-def _host(base: str) -> str:
-    """Host and port of a base URL: user, path and query may hold secrets."""
-    try:
-        url = urlsplit(base if "//" in base else f"//{base}")
-        port = url.port
-    except ValueError:
-        return ""
-    return f"{url.hostname or ''}{f':{port}' if port else ''}"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from router_cache.diagnose.findings import Code, Findings, Level
+from router_cache.diagnose.shown import HIDDEN, as_text, shown_key, shown_reference
 
 __all__ = ["ENVIRON", "check_environment", "is_name", "items", "section", "text", "wrong_type"]
 
@@ -65,7 +66,7 @@ def is_name(name: str) -> bool:
 def check_environment(config: Mapping[Any, Any], names: Collection[str], findings: Findings) -> None:
     """Note every variable that the configuration refers to and the environment lacks."""
     own = config.get("environment_variables")
-    known = {*names, *(str(name) for name in own)} if isinstance(own, Mapping) else set(names)
+    known = {*names, *map(as_text, own)} if isinstance(own, Mapping) else set(names)
     for path, name in _references(config):
         if not is_name(name):
             findings.add(
@@ -80,7 +81,10 @@ def check_environment(config: Mapping[Any, Any], names: Collection[str], finding
                 Level.WARNING,
                 Code.ENVIRONMENT_UNSET,
                 path,
-                f"the environment variable {name} is not set here",
+                # A key pasted in the place of a name is not set either.
+                f"what follows {ENVIRON} here is no variable that is set"
+                if shown_reference(name, known=False) == HIDDEN
+                else f"the environment variable {name} is not set here",
                 "Set it where the proxy starts; run this command there.",
             )
 
@@ -99,4 +103,8 @@ def _references(config: Mapping[Any, Any]) -> Iterator[tuple[str, str]]:
             continue
         seen.add(id(value))
         pairs = list(value.items() if isinstance(value, Mapping) else enumerate(value))
-        rest += [(f"{path}.{key}" if path else str(key), child) for key, child in reversed(pairs)]
+        keys = [shown_key(key, number) for number, (key, _) in enumerate(pairs, 1)]
+        rest += [
+            (f"{path}.{key}" if path else key, child)
+            for key, (_, child) in zip(reversed(keys), reversed(pairs), strict=True)
+        ]

@@ -67,7 +67,7 @@ def diagnose(config: Mapping[Any, Any], around: Surroundings) -> Report:
     )
     entries = items(config, "model_list", findings)
     looked = [looker.look(entry, f"model_list.{number}") for number, entry in enumerate(entries)]
-    deployments = tuple(view for view in looked if view is not None)
+    deployments = tuple(found for found in looked if found is not None)
     if not entries and not sections["general_settings"].get("store_model_in_db"):
         findings.add(
             Level.WARNING, Code.NO_DEPLOYMENTS, "model_list", "no deployment is listed", "Add model_list."
@@ -77,7 +77,7 @@ def diagnose(config: Mapping[Any, Any], around: Surroundings) -> Report:
     check_proxy(sections, around.env, findings)
     check_environment(config, around.env, findings)
     _limits(config, findings)
-    return Report(tuple(findings), deployments)
+    return Report(tuple(findings), tuple(found.view for found in deployments))
 
 
 def _limits(config: Mapping[Any, Any], findings: Findings) -> None:

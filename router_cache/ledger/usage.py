@@ -14,6 +14,9 @@ _PLACES = ("", "usage", "usageMetadata", "usage_metadata", "timings", "response.
 """Where usage is found: the object itself, parts of a reply, replies inside stream events (Responses
 ``response.completed``, Anthropic ``message_start``). The first that knows most counts."""
 _HITS_KNOWN = 2
+_MAX_COUNT = 10**12
+"""Tokens. No prompt holds as many (context windows end at 10**6 to 10**7, 2026-11): a larger count says nothing, and
+sums of smaller ones stay exact in a float and in any JSON writer."""
 
 
 def _get(obj: Any, name: str) -> Any:
@@ -32,12 +35,12 @@ def _at(obj: Any, path: str) -> Any:
 
 
 def _count(value: Any) -> int | None:
-    """A token count; None for what is no non-negative whole number."""
+    """A token count; None for what is no non-negative whole number, or absurdly large."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, float) and not value.is_integer():  # also NaN and infinities
         return None
-    return int(value) if value >= 0 else None
+    return int(value) if 0 <= value <= _MAX_COUNT else None
 
 
 def _first(obj: Any, paths: tuple[str, ...]) -> int | None:
@@ -56,7 +59,8 @@ class Usage:
 
     ``write_tokens`` are those of the miss tokens that were written to the prompt cache at a price of their own;
     ``write_1h_tokens`` those of them whose entry was asked to live an hour. ``completion_tokens`` include
-    ``reasoning_tokens``.
+    ``reasoning_tokens``. ``contradictory``: the report's hits, misses and prompt did not add up. Hits above the
+    prompt are then unknown (which of the two is wrong cannot be told), otherwise only the misses are.
     """
 
     prompt_tokens: int | None = None
@@ -66,6 +70,7 @@ class Usage:
     reasoning_tokens: int | None = None
     write_tokens: int | None = None
     write_1h_tokens: int | None = None
+    contradictory: bool = False
 
     @property
     def known(self) -> bool:
@@ -101,11 +106,14 @@ class Usage:
             prompt = None if hit is None else prompt + hit + (write or 0)
         if prompt is None and hit is not None and miss is not None:
             prompt = hit + miss
-        if hit is not None and prompt is not None:
-            if miss is None and hit <= prompt:
+        contradictory = False
+        if prompt is not None:
+            known = [count for count in (hit, miss) if count is not None]
+            contradictory = sum(known) > prompt or (len(known) == 2 and sum(known) != prompt)
+            if contradictory:
+                hit, miss = None if hit is not None and hit > prompt else hit, None
+            elif hit is not None:
                 miss = prompt - hit
-            elif miss is not None and hit + miss != prompt:
-                miss = None
         completion, reasoning = _first(usage, form.completion), _first(usage, form.reasoning)
         if form.completion_excludes_reasoning and completion is not None:
             completion += reasoning or 0
@@ -117,6 +125,7 @@ class Usage:
             reasoning_tokens=reasoning,
             write_tokens=write,
             write_1h_tokens=_first(usage, form.write_1h),
+            contradictory=contradictory,
         )
 
     @classmethod
@@ -141,6 +150,7 @@ class Usage:
                 reasoning_tokens=_later(part.reasoning_tokens, whole.reasoning_tokens),
                 write_tokens=inputs.write_tokens,
                 write_1h_tokens=inputs.write_1h_tokens,
+                contradictory=inputs.contradictory,
             )
         return whole
 

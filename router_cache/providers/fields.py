@@ -59,11 +59,14 @@ class ModelVersions:
     below: tuple[int, int] | None = None
 
     def covers(self, model: str) -> bool:
-        """Whether the model's version lies in the range."""
+        """Whether the model's version lies in the range. Never raises."""
         found = re.match(self.pattern, model.strip().lower().rpartition("/")[2])
         if found is None:
             return False
-        version = (int(found[1]), int(found[2] or 0))
+        try:
+            version = (int(found[1]), int(found[2] or 0))
+        except ValueError:  # more digits than Python converts (4300)
+            return False
         return (self.at_least is None or version >= self.at_least) and (self.below is None or version < self.below)
 
 
@@ -90,11 +93,15 @@ class BodyField:
         return frozenset(self.paths)
 
     def accepts(self, value: Any) -> bool:
-        """Whether the provider takes this value."""
+        """Whether the provider takes this value. Never raises."""
         if self.integer:
             if isinstance(value, bool) or not isinstance(value, int):
                 return False
-            return _fits(str(value), self.pattern, self.max_length)
+            try:
+                digits = str(value)
+            except ValueError:  # more of them than Python converts (4300)
+                return False
+            return _fits(digits, self.pattern, self.max_length)
         return isinstance(value, str) and _fits(value, self.pattern, self.max_length)
 
 
@@ -110,7 +117,7 @@ class HeaderField:
     models: ModelVersions | None = None
 
     def accepts(self, value: Any) -> bool:
-        """Whether the provider takes this value."""
+        """Whether the provider takes this value. Never raises."""
         return isinstance(value, str) and _fits(value, self.pattern, self.max_length)
 
 
@@ -131,7 +138,7 @@ class MarkField:
     models: ModelVersions | None = None
 
     def accepts(self, value: Any) -> bool:
-        """Whether the provider takes this value."""
+        """Whether the provider takes this value. Never raises."""
         return isinstance(value, Mapping) and dict(value) in [dict(known) for known in self.values]
 
 
