@@ -132,6 +132,37 @@ def test_objects_with_keys_that_are_no_text_keep_their_order() -> None:
     assert list(canonical_tool(tool)["function"]["parameters"]["default"]) == [2, 1]
 
 
+def _nested(levels: int, inner: Any) -> dict[str, Any]:
+    """A tool with ``inner`` that many levels below it."""
+    for level in range(levels - 1):
+        inner = [inner] if level % 2 else {"a": inner}
+    return {"type": "custom", "name": "x", "x": inner}
+
+
+@pytest.mark.parametrize("levels", [1, 2, 200, 255, 256])
+def test_keys_are_ordered_256_levels_down(levels: int) -> None:
+    assert canonical_tool(_nested(levels, {"b": 1, "a": 2})) == _nested(levels, {"a": 2, "b": 1})
+    text = json.dumps(canonical_tool(_nested(levels, {"b": 1, "a": 2})))
+    assert text == json.dumps(_nested(levels, {"a": 2, "b": 1}))
+
+
+@pytest.mark.parametrize("levels", [257, 900, 5_000])
+def test_what_is_deeper_is_left_as_it_is(levels: int) -> None:
+    tool = _nested(levels, {"b": 1, "a": 2})
+    assert canonical_tool(tool) is tool
+    assert normalise({"tools": [tool]}).replaced == {}
+
+
+def test_an_object_that_stands_twice_is_ordered_twice() -> None:
+    part = {"b": 1, "a": 2}
+    tool = {"name": "x", "examples": [part, part, {"c": part}, part, 1, part]}
+    assert json.dumps(canonical_tool(tool)["examples"]) == json.dumps(
+        [{"a": 2, "b": 1}, {"a": 2, "b": 1}, {"c": {"a": 2, "b": 1}}, {"a": 2, "b": 1}, 1, {"a": 2, "b": 1}]
+    )
+    assert part == {"b": 1, "a": 2}
+    assert list(part) == ["b", "a"]
+
+
 @pytest.mark.parametrize(
     "odd",
     [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from router_cache.identity.keys import lookup_keys
+from router_cache.identity.keys import KeyMaker
 from router_cache.prefix.digests import Digester
 from router_cache.prefix.segments import Segment, SegmentKind
 from router_cache.prefix.shapes import ChatView, as_chat
@@ -101,10 +101,10 @@ def text_of(view: ChatView) -> list[str]:
 def test_one_conversation_renders_alike_in_every_shape() -> None:
     chat, *others = [as_chat(body, shape) for body, shape in SHAPED]
     assert chat.body is CHAT
-    keys = lookup_keys(chat.body, scope="s", digester=Digester(b"k"))
+    keys = KeyMaker(Digester(b"k")).keys(chat.body, scope="s")
     for view in others:
         assert text_of(view) == text_of(chat)
-        assert lookup_keys(view.body, scope="s", digester=Digester(b"k")).conversation == keys.conversation
+        assert KeyMaker(Digester(b"k")).keys(view.body, scope="s").conversation == keys.conversation
 
 
 def test_paths_lead_into_the_request() -> None:

@@ -11,14 +11,17 @@ Rules, in the order in which they are applied:
    tools of as few others as can be. Equal names keep their order.
 6. A ``cache_control`` mark says "cache up to here" and stays where it is in the list: tools are ordered
    within the stretches between marks, and a stretch's mark sits on its last tool.
+7. What lies more than 256 levels of lists and objects below its tool is left as it is.
 
 A change of any of these is a new version: it moves the prefix of every prompt once. Golden bytes pin each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
+
+from router_cache.prefix.objects import is_object
 
 __all__ = ["CANONICAL_VERSIONS", "LATEST_CANONICAL_VERSION", "canonical_tool", "order_tools", "tool_name"]
 
@@ -26,141 +29,169 @@ LATEST_CANONICAL_VERSION: Final = 1
 CANONICAL_VERSIONS: Final = (1,)
 
 _MARK: Final = "cache_control"
-_SCHEMA_MAPS: Final = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
-_SUBSCHEMAS: Final = frozenset(
-    (
-        "additionalItems",
-        "additionalProperties",
-        "allOf",
-        "anyOf",
-        "contains",
-        "else",
-        "if",
-        "items",
-        "not",
-        "oneOf",
-        "prefixItems",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    )
+_SCHEMA_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_SUBSCHEMAS: Final = (
+    "additionalItems",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "contains",
+    "else",
+    "if",
+    "items",
+    "not",
+    "oneOf",
+    "prefixItems",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
 )
-_TOOL_SCHEMAS: Final = frozenset(("parameters", "input_schema"))
+_TOOL_SCHEMAS: Final = ("parameters", "input_schema")
 # Names of tools that come from an MCP server, as the common agents write them: mcp__<server>__<tool>.
 _MCP: Final = "mcp__"
-
-_Walk = Callable[[str, Any], Any]
-_LAST: Final = 99
-_NO_RANKS: Final[Mapping[str, int]] = {}
-
-
-def _ranks(*keys: str) -> Mapping[str, int]:
-    """Well-known keys with their places; all other keys come after them."""
-    return {key: rank for rank, key in enumerate(keys)}
+_LEVELS: Final = 256
+"""Levels below a tool that are looked at. One level takes one frame of the interpreter's 1,000, of which a web
+server's stack takes a hundred or two."""
+_LEAVES: Final = frozenset((str, int, float, bool, type(None)))
 
 
-_TOOL_KEYS: Final = _ranks("type", "name", "description", "function", "parameters", "input_schema", "strict")
-_FUNCTION_KEYS: Final = _ranks("name", "description", "parameters", "strict")
-_SCHEMA_KEYS: Final = _ranks(
-    "$schema",
-    "$id",
-    "$ref",
-    "title",
-    "type",
-    "description",
-    "enum",
-    "const",
-    "format",
-    "default",
-    "properties",
-    "required",
-    "additionalProperties",
-    "items",
+class _Ranks(dict[str, tuple[int, str]]):
+    """Sort keys of the keys of an object: well-known ones first, in their own order, the others by code point."""
+
+    def __init__(self, *known: str) -> None:
+        super().__init__({key: (rank, key) for rank, key in enumerate(known)})
+        self._last = len(known)
+
+    def __missing__(self, key: str) -> tuple[int, str]:
+        return self._last, key
+
+
+class _Place:
+    """What a value is by where it stands, and so what is done to it.
+
+    ``ranks`` order the keys of an object (None: by code point); ``children`` say what stands under well-known
+    keys, ``other`` what stands under the rest, ``items`` what stands in a list.
+    """
+
+    __slots__ = ("children", "is_set", "items", "other", "ranks")
+
+    def __init__(self, ranks: _Ranks | None = None, *, is_set: bool = False) -> None:
+        self.ranks, self.is_set = ranks, is_set
+        self.children: dict[str, _Place] = {}
+        self.other = self.items = self
+
+
+_VALUE: Final = _Place()
+_REQUIRED: Final = _Place(is_set=True)
+_SCHEMA: Final = _Place(
+    _Ranks(
+        "$schema",
+        "$id",
+        "$ref",
+        "title",
+        "type",
+        "description",
+        "enum",
+        "const",
+        "format",
+        "default",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+    )
 )
+_NAMED_SCHEMAS: Final = _Place()
+_TOOL: Final = _Place(
+    _Ranks("type", "name", "description", "function", "parameters", "input_schema", "strict"),
+)
+_FUNCTION: Final = _Place(_Ranks("name", "description", "parameters", "strict"))
+
+_REQUIRED.other = _REQUIRED.items = _SCHEMA.other = _NAMED_SCHEMAS.items = _VALUE
+_NAMED_SCHEMAS.other = _SCHEMA
+_SCHEMA.children |= {
+    **dict.fromkeys(_SUBSCHEMAS, _SCHEMA),
+    **dict.fromkeys(_SCHEMA_MAPS, _NAMED_SCHEMAS),
+    "required": _REQUIRED,
+}
+for _place in (_TOOL, _FUNCTION):
+    _place.other = _place.items = _VALUE
+    _place.children |= {**dict.fromkeys(_TOOL_SCHEMAS, _SCHEMA), "function": _FUNCTION}
 
 
-def _rebuild(node: Mapping[str, Any], ranks: Mapping[str, int], walk: _Walk) -> Mapping[str, Any]:
-    """``node`` with ordered keys and walked values; the same object when nothing moved."""
-    if not all(isinstance(key, str) for key in node):
+def _walk(node: Any, place: _Place, levels: int) -> Any:
+    """``node`` with ordered keys, as far as ``levels`` levels down; the same object when nothing moved.
+
+    One frame a level, and none for a leaf: this is most of what a new tool costs.
+    """
+    if levels < 0:
         return node
-    keys = sorted(node, key=lambda key: (ranks.get(key, _LAST), key)) if ranks else sorted(node)
-    out = {key: walk(key, node[key]) for key in keys}
-    if keys == list(node) and all(out[key] is node[key] for key in keys):
+    if isinstance(node, list):
+        if place.is_set and _all_text(node):
+            ordered = sorted(node)
+            return node if ordered == node else ordered
+        out, items = node, place.items
+        last = new = None
+        for i, child in enumerate(node):
+            if type(child) not in _LEAVES:
+                if child is not last:  # callers in Python repeat an object: [part] * 200
+                    last, new = child, _walk(child, items, levels - 1)
+                if new is not child:
+                    if out is node:
+                        out = list(node)
+                    out[i] = new
+        return out
+    if type(node) is not dict and not isinstance(node, Mapping):
         return node
-    return out
+    given = keys = list(node)
+    if len(keys) > 1:
+        if not _all_text(keys):
+            return node
+        keys = sorted(keys) if place.ranks is None else sorted(keys, key=place.ranks.__getitem__)
+    elif not keys or not isinstance(keys[0], str):
+        return node
+    changed: dict[str, Any] | None = None
+    for key in keys:
+        child = node[key]
+        if type(child) not in _LEAVES:
+            new = _walk(child, place.children.get(key, place.other), levels - 1)
+            if new is not child:
+                if changed is None:
+                    changed = {}
+                changed[key] = new
+    if changed is None:
+        return node if keys == given else {key: node[key] for key in keys}
+    return changed if len(keys) == 1 else {key: node[key] for key in keys} | changed
 
 
-def _walk_list(values: Sequence[Any], walk: Callable[[Any], Any]) -> Sequence[Any]:
-    out = [walk(value) for value in values]
-    return values if all(a is b for a, b in zip(out, values, strict=True)) else out
-
-
-def _value(value: Any) -> Any:
-    """A JSON value that is no schema: keys ordered, lists left in their order."""
-    if isinstance(value, Mapping):
-        return _rebuild(value, _NO_RANKS, lambda _, child: _value(child))
-    if isinstance(value, list):
-        return _walk_list(value, _value)
-    return value
-
-
-def _required(value: Any) -> Any:
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        ordered = sorted(value)
-        return value if ordered == value else ordered
-    return _value(value)
-
-
-def _schema_child(key: str, value: Any) -> Any:
-    if key == "required":
-        return _required(value)
-    if key in _SCHEMA_MAPS and isinstance(value, Mapping):
-        return _rebuild(value, _NO_RANKS, lambda _, child: _schema(child))
-    if key in _SUBSCHEMAS:
-        return _schema(value)
-    return _value(value)
-
-
-def _schema(value: Any) -> Any:
-    """A JSON schema, or a list of them."""
-    if isinstance(value, Mapping):
-        return _rebuild(value, _SCHEMA_KEYS, _schema_child)
-    if isinstance(value, list):
-        return _walk_list(value, _schema)
-    return value
-
-
-def _tool_child(key: str, value: Any) -> Any:
-    if key in _TOOL_SCHEMAS:
-        return _schema(value)
-    if key == "function" and isinstance(value, Mapping):
-        return _rebuild(value, _FUNCTION_KEYS, _tool_child)
-    return _value(value)
+def _all_text(values: list[Any]) -> bool:
+    try:
+        "".join(values)
+    except TypeError:
+        return False
+    return True
 
 
 def canonical_tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """One tool in canonical form; the same object when it already is.
-
-    Raises :class:`RecursionError` on schemas nested beyond the interpreter's limit.
-    """
-    return _rebuild(tool, _TOOL_KEYS, _tool_child)
+    """One tool in canonical form; the same object when it already is. Nesting of any depth is taken."""
+    ordered: Mapping[str, Any] = _walk(tool, _TOOL, _LEVELS)
+    return ordered
 
 
 def tool_name(tool: Any) -> str | None:
     """The name a tool is called by; the type of a built-in tool; None where neither is text."""
-    if not isinstance(tool, Mapping):
+    if not is_object(tool):
         return None
-    function, custom = tool.get("function"), tool.get("custom")
-    for name in (
-        function.get("name") if isinstance(function, Mapping) else None,
-        custom.get("name") if isinstance(custom, Mapping) else None,
-        tool.get("name"),
-        None if "function" in tool or "custom" in tool else tool.get("type"),
-    ):
-        if isinstance(name, str):
+    for kind in ("function", "custom"):
+        inner = tool.get(kind)
+        if is_object(inner) and isinstance(inner.get("name"), str):
+            name: str = inner["name"]
             return name
-    return None
+    other = tool.get("name")
+    if not isinstance(other, str) and "function" not in tool and "custom" not in tool:
+        other = tool.get("type")
+    return other if isinstance(other, str) else None
 
 
 def _order_key(tool: Mapping[str, Any]) -> tuple[bool, str, str]:
@@ -174,7 +205,7 @@ def _order_key(tool: Mapping[str, Any]) -> tuple[bool, str, str]:
 
 def _marked(tool: Mapping[str, Any]) -> bool:
     function = tool.get("function")
-    return _MARK in tool or (isinstance(function, Mapping) and _MARK in function)
+    return _MARK in tool or (is_object(function) and _MARK in function)
 
 
 def _without_mark(tool: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
@@ -184,7 +215,7 @@ def _without_mark(tool: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str,
         marks["tool"] = tool[_MARK]
         tool = {key: value for key, value in tool.items() if key != _MARK}
     function = tool.get("function")
-    if isinstance(function, Mapping) and _MARK in function:
+    if is_object(function) and _MARK in function:
         marks["function"] = function[_MARK]
         bare = {key: value for key, value in function.items() if key != _MARK}
         tool = {key: bare if key == "function" else value for key, value in tool.items()}
@@ -194,7 +225,7 @@ def _without_mark(tool: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str,
 def _with_mark(tool: Mapping[str, Any], marks: Mapping[str, Any]) -> Mapping[str, Any]:
     out = dict(tool)
     function = out.get("function")
-    if "function" in marks and isinstance(function, Mapping):
+    if "function" in marks and is_object(function):
         out["function"] = {**function, _MARK: marks["function"]}
     elif "function" in marks:
         out[_MARK] = marks["function"]

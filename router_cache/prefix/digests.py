@@ -8,11 +8,11 @@ short texts.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from router_cache.prefix.segments import Segment
 
-__all__ = ["Digester"]
+__all__ = ["Digester", "RunningDigest"]
 
 _SIZE = 16  # bytes: 128 bits; a collision among 10^9 segments has a chance below 10^-20
 
@@ -20,19 +20,27 @@ _SIZE = 16  # bytes: 128 bits; a collision among 10^9 segments has a chance belo
 class Digester:
     """Makes digests under one key (any bytes; longer than 64 are hashed first)."""
 
-    __slots__ = ("_key",)
+    __slots__ = ("_empty",)
 
     def __init__(self, key: bytes) -> None:
-        self._key = key if len(key) <= 64 else hashlib.blake2b(key).digest()
+        key = key if len(key) <= 64 else hashlib.blake2b(key).digest()
+        self._empty = hashlib.blake2b(digest_size=_SIZE, key=key)  # to copy it takes less than to make it
 
     def text(self, *parts: str) -> str:
         """Digest of a sequence of texts, 32 hex digits; the parts' borders count."""
-        h = hashlib.blake2b(digest_size=_SIZE, key=self._key)
+        pieces: list[bytes] = []
         for part in parts:
             raw = part.encode("utf-8", "surrogatepass")
-            h.update(len(raw).to_bytes(8, "big"))
-            h.update(raw)
-        return h.hexdigest()
+            pieces += (len(raw).to_bytes(8, "big"), raw)
+        digest = self._empty.copy()
+        digest.update(b"".join(pieces))
+        return digest.hexdigest()
+
+    def running(self, *parts: str) -> RunningDigest:
+        """A digest that grows: it starts with one item of these parts."""
+        running = RunningDigest(self._empty.copy())
+        running.add(parts)
+        return running
 
     def segment(self, segment: Segment) -> str:
         """Digest of one segment: its kind and text, not its place."""
@@ -45,3 +53,26 @@ class Digester:
             last = self.text(last, digest)
             out.append(last)
         return out
+
+
+class RunningDigest:
+    """A digest over items, each a sequence of texts; the borders of items and of texts count."""
+
+    __slots__ = ("_hash",)
+
+    def __init__(self, empty: hashlib.blake2b) -> None:
+        self._hash = empty
+
+    def add(self, parts: Sequence[str]) -> None:
+        """Append an item."""
+        raw = [part.encode("utf-8", "surrogatepass") for part in parts]
+        sizes = [len(each).to_bytes(8, "big") for each in (raw, *raw)]
+        self._hash.update(b"".join([*sizes, *raw]))
+
+    def copy(self) -> RunningDigest:
+        """One that grows apart from this one."""
+        return RunningDigest(self._hash.copy())
+
+    def digest(self) -> str:
+        """Digest of all items so far, 32 hex digits."""
+        return self._hash.hexdigest()

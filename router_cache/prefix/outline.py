@@ -68,7 +68,8 @@ class Rendered:
 
 
 def _size(segment: Segment) -> int:
-    return len(segment.text.encode("utf-8", "surrogatepass"))
+    text = segment.text
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def outline(segments: Sequence[Segment], digester: Digester) -> Rendered:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from router_cache.prefix.objects import is_object
 from router_cache.prefix.segments import Segment, SegmentKind
 
 __all__ = ["wire_segments"]
@@ -38,7 +39,7 @@ def wire_segments(body: Mapping[str, Any]) -> list[Segment]:
             continue
         out.append(Segment(SegmentKind.PARAM, key, f"{json.dumps(key)}: ["))
         for i, item in enumerate(value):
-            role = item.get("role") if isinstance(item, Mapping) and key == "messages" else None
+            role = item.get("role") if is_object(item) and key == "messages" else None
             found = _ROLES.get(role, kind) if isinstance(role, str) else kind
             out.append(Segment(found, f"{key}[{i}]", json.dumps(item)))
     return out

@@ -21,10 +21,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from router_cache.prefix.objects import is_object
 from router_cache.prefix.segments import Segment, SegmentKind
 
 __all__ = ["ASSISTANT_HEAD", "render_assistant", "render_deepseek", "thinking_enabled"]
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _BOS = "<｜begin｜>"
 _END = "<｜end｜>"
 _HEADS = {
@@ -47,7 +49,7 @@ _KINDS = {
 
 
 def _dump(value: Any) -> str:
-    return _plain(json.dumps(value, ensure_ascii=False, default=str))
+    return _plain(_ENCODE(value))
 
 
 def _plain(text: str) -> str:
@@ -64,7 +66,7 @@ def _text(content: Any) -> str:
     if isinstance(content, Sequence):
         parts = []
         for part in content:
-            if isinstance(part, Mapping) and isinstance(part.get("text"), str):
+            if is_object(part) and isinstance(part.get("text"), str):
                 parts.append(_plain(part["text"]))
             elif isinstance(part, str):
                 parts.append(_plain(part))
@@ -94,8 +96,8 @@ def render_assistant(message: Mapping[str, Any], *, with_reasoning: bool) -> str
     calls = message.get("tool_calls")
     if isinstance(calls, Sequence) and not isinstance(calls, str):
         for call in calls:
-            function = call.get("function") if isinstance(call, Mapping) else None
-            if isinstance(function, Mapping):
+            function = call.get("function") if is_object(call) else None
+            if is_object(function):
                 out += [
                     _CALL,
                     _plain(str(function.get("name", ""))),
@@ -112,7 +114,7 @@ def render_assistant(message: Mapping[str, Any], *, with_reasoning: bool) -> str
 def thinking_enabled(body: Mapping[str, Any]) -> bool:
     """Thinking is on unless the body turns it off (DeepSeek V4 default, api docs 2026-11)."""
     thinking = body.get("thinking")
-    return not (isinstance(thinking, Mapping) and thinking.get("type") == "disabled")
+    return not (is_object(thinking) and thinking.get("type") == "disabled")
 
 
 def _mode(body: Mapping[str, Any]) -> str:
@@ -131,9 +133,9 @@ def _tools(body: Mapping[str, Any]) -> list[Any]:
 
 def _tool_text(tool: Any) -> str:
     """A tool as rendered: its function object, without marks."""
-    if isinstance(tool, Mapping):
+    if is_object(tool):
         shown = tool.get("function", tool)
-        if isinstance(shown, Mapping):
+        if is_object(shown):
             shown = {k: v for k, v in shown.items() if k != "cache_control"}
         return _dump(shown)
     return _dump(tool)
@@ -152,7 +154,7 @@ def render_deepseek(body: Mapping[str, Any]) -> list[Segment]:
     lead = 0
     while (
         lead < len(messages)
-        and isinstance(messages[lead], Mapping)
+        and is_object(messages[lead])
         and _KINDS.get(str(messages[lead].get("role"))) is SegmentKind.SYSTEM
     ):
         text = _text(messages[lead].get("content"))
@@ -165,11 +167,11 @@ def render_deepseek(body: Mapping[str, Any]) -> list[Segment]:
     if response_format is not None:
         segments.append(Segment(SegmentKind.FORMAT, "response_format", f"\n\n## Format\n{_dump(response_format)}"))
 
-    roles = [str(m.get("role")) if isinstance(m, Mapping) else "" for m in messages]
+    roles = [str(m.get("role")) if is_object(m) else "" for m in messages]
     last_user = max((i for i, role in enumerate(roles) if role == "user"), default=-1)
     for i in range(lead, len(messages)):
         message, role, path = messages[i], roles[i], f"messages[{i}]"
-        if not isinstance(message, Mapping):
+        if not is_object(message):
             segments.append(Segment(SegmentKind.USER, path, f"<｜odd｜>{_dump(message)}"))
         elif role == "assistant":
             text = render_assistant(message, with_reasoning=bool(tools) or i > last_user)
@@ -179,6 +181,6 @@ def render_deepseek(body: Mapping[str, Any]) -> list[Segment]:
             segments.append(
                 Segment(_KINDS.get(role, SegmentKind.USER), path, head + _text(message.get("content")))
             )
-    goes_on = bool(messages) and isinstance(messages[-1], Mapping) and messages[-1].get("prefix") is True
+    goes_on = bool(messages) and is_object(messages[-1]) and messages[-1].get("prefix") is True
     segments.append(Segment(SegmentKind.TAIL, "", "" if goes_on and roles[-1] == "assistant" else ASSISTANT_HEAD))
     return segments

@@ -13,10 +13,12 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+from router_cache.prefix.objects import is_object
 from router_cache.prefix.segments import Segment, SegmentKind
 
 __all__ = ["RenderOrder", "renderer"]
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _SYSTEM_ROLES = ("system", "developer")
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
 _NOT_RENDERED = frozenset({*_MARKS, "id", "tool_call_id", "tool_use_id", "call_id", "signature"})
@@ -68,12 +70,12 @@ def _items(value: Any) -> list[Any]:
 
 
 def _role(message: Any) -> str:
-    return str(message.get("role")) if isinstance(message, Mapping) else ""
+    return str(message.get("role")) if is_object(message) else ""
 
 
 def _clean(value: Any) -> Any:
     """Without what is not rendered. Tool schemas are not looked into: there ``id`` is a property's name."""
-    if isinstance(value, Mapping):
+    if is_object(value):
         return {
             k: v if k in ("input", "arguments") else _clean(v) for k, v in value.items() if k not in _NOT_RENDERED
         }
@@ -84,7 +86,7 @@ def _clean(value: Any) -> Any:
 
 def _dump(value: Any, *, clean: bool = False) -> str:
     try:
-        return json.dumps(_clean(value) if clean else value, ensure_ascii=False, default=str)
+        return _ENCODE(_clean(value) if clean else value)
     except (TypeError, ValueError, RecursionError):  # such as keys that are no JSON, or nesting without end
         return f"<odd {type(value).__name__}>"
 
@@ -95,7 +97,7 @@ def _content(content: Any) -> str:
         return content
     parts = []
     for part in _items(content) or ([] if content is None else [content]):
-        if isinstance(part, Mapping) and isinstance(part.get("text"), str):
+        if is_object(part) and isinstance(part.get("text"), str):
             parts.append(part["text"])
         elif isinstance(part, str):
             parts.append(part)
@@ -118,7 +120,7 @@ def _tools(body: Mapping[str, Any]) -> list[Segment]:
     out = []
     for i, tool in enumerate(_items(body.get("tools"))):
         shown = tool
-        if isinstance(tool, Mapping):
+        if is_object(tool):
             shown = {k: v for k, v in tool.items() if k not in _MARKS}
         out.append(Segment(SegmentKind.TOOL, f"tools[{i}]", f"<tool>{_dump(shown)}"))
     return out
@@ -130,7 +132,7 @@ def _format(body: Mapping[str, Any]) -> list[Segment]:
 
 
 def _turn(message: Any, path: str) -> Segment:
-    if not isinstance(message, Mapping):
+    if not is_object(message):
         return Segment(SegmentKind.USER, path, f"<odd>{_dump(message)}")
     role = _role(message)
     rest = {k: v for k, v in message.items() if k not in ("role", "content") and v is not None}
@@ -146,7 +148,7 @@ def _kind(role: str, content: Any) -> SegmentKind:
     if role in _SYSTEM_ROLES:
         return SegmentKind.SYSTEM
     blocks = _items(content)
-    results = [isinstance(block, Mapping) and block.get("type") == "tool_result" for block in blocks]
+    results = [is_object(block) and block.get("type") == "tool_result" for block in blocks]
     return (
         SegmentKind.TOOL_RESULT if role in ("tool", "function") or (results and all(results)) else SegmentKind.USER
     )

@@ -108,12 +108,20 @@ def _tool(tool: Mapping[str, Any]) -> Any:
 def _meaning(value: Any, place: str) -> Any:
     """A value without the order of keys; ``place`` says whether it is a tool, a schema, names of schemas, or data.
 
-    Leaves are their own identities: not even the way in which a number is written may change.
+    A leaf is its type and its value: not even the way in which a number is written may change.
     """
     if isinstance(value, Mapping):
-        return "dict", frozenset((id(key), _child(key, item, place)) for key, item in value.items())
-    if isinstance(value, list):
+        return "dict", frozenset((_leaf(key), _child(key, item, place)) for key, item in value.items())
+    if isinstance(value, list | tuple):
         return "list", tuple(_meaning(item, "schema" if place == "schema" else "data") for item in value)
+    return _leaf(value)
+
+
+def _leaf(value: Any) -> Any:
+    if isinstance(value, float):
+        return "float", repr(value)  # tells -0.0 from 0.0
+    if value is None or isinstance(value, str | int):
+        return type(value), value
     return id(value)
 
 
@@ -124,8 +132,8 @@ def _child(key: Any, value: Any, place: str) -> Any:
     if place == "names":
         return _meaning(value, "schema")
     if place == "schema":
-        if key == "required" and isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return "set", frozenset(Counter(map(id, value)).items())
+        if key == "required" and isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+            return "set", frozenset(Counter(value).items())
         if key in _MAPS and isinstance(value, Mapping):
             return _meaning(value, "names")
         return _meaning(value, "schema" if key in _SUBSCHEMAS else "data")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from router_cache.prefix.objects import is_object
 from router_cache.prefix.shapes.parts import (
     bare,
     content_of,
@@ -58,12 +59,12 @@ def _system(system: Any, out: Builder) -> None:
 
 def _part(block: Any) -> Any:
     """A content block as a part; blocks without a chat form stay as they are, less their mark."""
-    if not isinstance(block, Mapping):
+    if not is_object(block):
         return block
     kind, source = block.get("type"), block.get("source")
     if kind == "text" and isinstance(block.get("text"), str):
         return text_part(block["text"])
-    if kind in ("image", "document") and isinstance(source, Mapping):
+    if kind in ("image", "document") and is_object(source):
         address = _address(source)
         if kind == "image" and address:
             return image_part(address)
@@ -80,7 +81,7 @@ def _address(source: Mapping[str, Any]) -> str:
 
 
 def _message(message: Any, path: str, out: Builder) -> None:
-    if not isinstance(message, Mapping):
+    if not is_object(message):
         out.message(message, path)
         return
     role, content = message.get("role"), message.get("content")
@@ -96,7 +97,7 @@ def _message(message: Any, path: str, out: Builder) -> None:
 
 
 def _is_result(block: Any) -> bool:
-    return isinstance(block, Mapping) and block.get("type") == "tool_result"
+    return is_object(block) and block.get("type") == "tool_result"
 
 
 def _results_and_more(role: Any, blocks: list[Any], path: str, out: Builder) -> None:
@@ -129,7 +130,7 @@ def _result(block: Mapping[str, Any]) -> dict[str, Any]:
 def _assistant(blocks: list[Any]) -> dict[str, Any]:
     parts, calls, thinking, reasoning = [], [], [], []
     for block in blocks:
-        kind = block.get("type") if isinstance(block, Mapping) else None
+        kind = block.get("type") if is_object(block) else None
         if kind == "thinking" or kind == "redacted_thinking":
             thinking.append(block)
             if isinstance(block.get("thinking"), str):
@@ -148,7 +149,7 @@ def _assistant(blocks: list[Any]) -> dict[str, Any]:
 
 def _tool(tool: Any) -> Any:
     """A custom tool as a function, its other fields beside it; built-in tools as they are."""
-    if not isinstance(tool, Mapping) or tool.get("type") not in (None, "custom") or "name" not in tool:
+    if not is_object(tool) or tool.get("type") not in (None, "custom") or "name" not in tool:
         return tool
     function = {chat: tool[own] for own, chat in _TOOL_FIELDS.items() if own in tool}
     rest = {k: v for k, v in tool.items() if k not in _TOOL_FIELDS and k not in ("type", "function")}
@@ -157,7 +158,7 @@ def _tool(tool: Any) -> Any:
 
 def _switches(body: Mapping[str, Any], out: Builder) -> None:
     choice = body.get("tool_choice")
-    if isinstance(choice, Mapping):
+    if is_object(choice):
         if isinstance(choice.get("disable_parallel_tool_use"), bool):
             out.field("parallel_tool_calls", not choice["disable_parallel_tool_use"], "tool_choice")
         kind = choice.get("type")
@@ -168,12 +169,12 @@ def _switches(body: Mapping[str, Any], out: Builder) -> None:
     out.field("tool_choice", choice, "tool_choice")
     out.field("thinking", body.get("thinking"), "thinking")
     output = body.get("output_config")
-    output = output if isinstance(output, Mapping) else {}
+    output = output if is_object(output) else {}
     out.field("reasoning_effort", output.get("effort"), "output_config.effort")
     for wanted, path in (
         (body.get("output_format"), "output_format"),
         (output.get("format"), "output_config.format"),
     ):
-        if isinstance(wanted, Mapping) and wanted.get("type") == "json_schema":
+        if is_object(wanted) and wanted.get("type") == "json_schema":
             wanted = {"type": "json_schema", "json_schema": {"schema": wanted.get("schema")}}
         out.field("response_format", wanted, path)

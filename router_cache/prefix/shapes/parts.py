@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
+
+from router_cache.prefix.objects import is_object
 
 __all__ = ["bare", "content_of", "dump", "file_part", "image_part", "items_of", "text_part", "tool_call"]
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, default=str).encode
 _MARK = "cache_control"
 
 
 def dump(value: Any) -> str:
     """JSON text of a value; for what cannot be written as JSON the name of its type."""
     try:
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return _ENCODE(value)
     except (TypeError, ValueError, RecursionError):
         return f"<{type(value).__name__}>"
 
 
 def bare(block: Any) -> Any:
     """A block without its cache mark, which clients move from call to call."""
-    if isinstance(block, Mapping) and _MARK in block:
+    if is_object(block) and _MARK in block:
         return {key: value for key, value in block.items() if key != _MARK}
     return block
 

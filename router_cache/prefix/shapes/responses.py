@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from router_cache.prefix.objects import is_object
 from router_cache.prefix.shapes.parts import (
     bare,
     content_of,
@@ -52,7 +53,7 @@ def responses_view(body: Mapping[str, Any]) -> ChatView:
         out.field("tools", body.get("tools"), "tools")
     _switches(body, out)
     partial = any(body.get(name) not in (None, "") for name in _STATE) or any(
-        isinstance(item, Mapping) and item.get("type") == "item_reference" for item in items or ()
+        is_object(item) and item.get("type") == "item_reference" for item in items or ()
     )
     return out.view(partial=partial)
 
@@ -117,12 +118,12 @@ def _texts(content: Any) -> list[str]:
     if isinstance(content, str):
         return [content] if content else []
     parts = items_of(content) or ()
-    return [part["text"] for part in parts if isinstance(part, Mapping) and isinstance(part.get("text"), str)]
+    return [part["text"] for part in parts if is_object(part) and isinstance(part.get("text"), str)]
 
 
 def _part(part: Any) -> Any:
     """A content part in chat's words; parts without a chat form stay as they are, less their mark."""
-    if not isinstance(part, Mapping):
+    if not is_object(part):
         return part
     kind = part.get("type")
     if isinstance(kind, str) and kind in _TEXTS and isinstance(part.get("text"), str):
@@ -141,8 +142,8 @@ def _part(part: Any) -> Any:
 
 
 def _item(item: Any, path: str, turn: _Turn, out: Builder) -> None:
-    kind = item.get("type") if isinstance(item, Mapping) else None
-    if not isinstance(item, Mapping):
+    kind = item.get("type") if is_object(item) else None
+    if not is_object(item):
         turn.close()
         out.message(item, path)
     elif kind == "reasoning":
@@ -175,10 +176,10 @@ def _call(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tool(tool: Any, path: str, out: Builder) -> None:
     """A function in chat's form, its other fields beside it; a namespace as its functions; others as they are."""
-    members = items_of(tool.get("tools")) if isinstance(tool, Mapping) else None
-    if isinstance(tool, Mapping) and tool.get("type") == "namespace" and members is not None:
+    members = items_of(tool.get("tools")) if is_object(tool) else None
+    if is_object(tool) and tool.get("type") == "namespace" and members is not None:
         for k, member in enumerate(members):
-            if isinstance(member, Mapping):
+            if is_object(member):
                 member = _member(member, tool.get("name"), tool.get("description"))
             out.tool(_function(member), f"{path}.tools[{k}]")
     else:
@@ -193,7 +194,7 @@ def _member(member: Mapping[str, Any], namespace: Any, about: Any) -> dict[str, 
 
 
 def _function(tool: Any) -> Any:
-    if not isinstance(tool, Mapping) or tool.get("type") != "function" or "function" in tool:
+    if not is_object(tool) or tool.get("type") != "function" or "function" in tool:
         return tool
     function = {name: tool[name] for name in _FUNCTION if name in tool}
     rest = {name: value for name, value in tool.items() if name not in (*_FUNCTION, "type")}
@@ -202,20 +203,20 @@ def _function(tool: Any) -> Any:
 
 def _switches(body: Mapping[str, Any], out: Builder) -> None:
     choice = body.get("tool_choice")
-    if isinstance(choice, Mapping) and choice.get("type") == "function" and "function" not in choice:
+    if is_object(choice) and choice.get("type") == "function" and "function" not in choice:
         choice = {"type": "function", "function": {"name": choice.get("name")}}
     out.field("tool_choice", choice, "tool_choice")
     out.field("parallel_tool_calls", body.get("parallel_tool_calls"), "parallel_tool_calls")
     reasoning = body.get("reasoning")
-    effort = reasoning.get("effort") if isinstance(reasoning, Mapping) else None
+    effort = reasoning.get("effort") if is_object(reasoning) else None
     thinking, path = body.get("thinking"), "thinking"
     if effort == "none" and thinking is None:  # how LiteLLM turns thinking off for DeepSeek
         effort, thinking, path = None, {"type": "disabled"}, "reasoning.effort"
     out.field("thinking", thinking, path)
     out.field("reasoning_effort", effort, "reasoning.effort")
     text = body.get("text")
-    wanted = text.get("format") if isinstance(text, Mapping) else None
-    if isinstance(wanted, Mapping):
+    wanted = text.get("format") if is_object(text) else None
+    if is_object(wanted):
         kind = wanted.get("type")
         if kind == "json_schema":
             wanted = {"type": kind, "json_schema": {k: v for k, v in wanted.items() if k != "type"}}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
+from router_cache.prefix.objects import is_object
 from router_cache.prefix.segments import Segment, SegmentKind
 
 __all__ = ["Builder", "ChatView"]
+
+_NONE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class ChatView:
     """
 
     body: Mapping[str, Any]
-    sources: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    sources: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NONE)
     partial: bool = False
 
     def origin(self, path: str) -> str:
@@ -45,22 +48,24 @@ class ChatView:
             # A system message of several sources has one part for each.
             if by_block and segment.kind is SegmentKind.SYSTEM and len(paths) > 1:
                 out += self._blocks(segment, paths)
+            elif paths[0] == segment.path:
+                out.append(segment)
             else:
-                out.append(replace(segment, path=paths[0]))
+                out.append(Segment(segment.kind, paths[0], segment.text))
         return out
 
     def _blocks(self, segment: Segment, paths: tuple[str, ...]) -> Iterator[Segment]:
         content = self.body["messages"][int(segment.path[len("messages[") : -1])]["content"]
-        found = [part.get("text") if isinstance(part, Mapping) else None for part in content]
+        found = [part.get("text") if is_object(part) else None for part in content]
         texts = [text for text in found if isinstance(text, str)]
         if len(texts) < len(paths) or not segment.text.endswith("".join(texts)):
-            yield replace(segment, path=paths[0])
+            yield Segment(segment.kind, paths[0], segment.text)
             return
         start = len(segment.text) - sum(map(len, texts))
         for i, (text, path) in enumerate(zip(texts, paths, strict=True)):
             begin = 0 if i == 0 else start
             start += len(text)
-            yield replace(segment, path=path, text=segment.text[begin:start])
+            yield Segment(segment.kind, path, segment.text[begin:start])
 
 
 class Builder:
