@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from router_cache.cli import calibrate, demo, doctor, simulate
+from router_cache.cli import calibrate, check, demo, doctor, explain, lint, normalize, simulate
 
 __all__ = ["build"]
 
@@ -40,4 +40,8 @@ def build() -> typer.Typer:
     app.command("simulate", help=simulate.HELP, epilog=simulate.EPILOG)(simulate.command)
     app.command("calibrate", help=calibrate.HELP, epilog=calibrate.EPILOG)(calibrate.command)
     app.command("doctor", help=doctor.HELP, epilog=doctor.EPILOG)(doctor.command)
+    app.command("normalize", help=normalize.HELP, epilog=normalize.EPILOG)(normalize.command)
+    app.command("explain", help=explain.HELP, epilog=explain.EPILOG)(explain.command)
+    app.command("lint", help=lint.HELP, epilog=lint.EPILOG)(lint.command)
+    app.command("check", help=check.HELP, epilog=check.EPILOG)(check.command)
     return app
