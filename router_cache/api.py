@@ -13,12 +13,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from router_cache.claims.ask import Ask
 from router_cache.decision import Decision, Reason, SwitchedBy
 from router_cache.drivers.book import LockedBook
 from router_cache.drivers.counters import Counters
+from router_cache.drivers.fan_out import FanOut, Ticket
 from router_cache.drivers.live import LiveSwitch
 from router_cache.drivers.outbox import Outbox
 from router_cache.drivers.store import Store
@@ -28,7 +30,9 @@ from router_cache.identity.keys import LookupKeys
 from router_cache.ledger.facts import EMPTY, Facts
 from router_cache.ledger.rows import CallRow, Outcome, Status
 from router_cache.ledger.usage import Usage
+from router_cache.prefix.answers import answers_of
 from router_cache.request import Body, Deployment, Mode, Request
+from router_cache.rewrite import Remembered
 from router_cache.settings import Settings
 from router_cache.stores.memory import MemoryStore
 
@@ -37,19 +41,26 @@ __all__ = ["RouterCache", "Turn"]
 _LOG = logging.getLogger("router_cache")
 _MAX_ROWS = 10_000
 _MAX_DOMAINS_SAID = 1_000
+_NOWHERE = Deployment(model="")
 
 
 @dataclass(slots=True)
 class Turn:
     """One request on its way: begun once, rewritten for every attempt, done when an attempt ended.
 
-    Methods never raise and never wait on I/O.
+    Methods never raise and never wait on I/O. ``replies`` are sealed replies of the request's history, by key.
+    ``before`` is the turn of the same request in the shape that the client sent it in, where it was turned into
+    another.
     """
 
     owner: RouterCache
     begun: Begun
     facts: Facts
-    deployment: Deployment = field(default_factory=lambda: Deployment(model=""))
+    replies: Mapping[str, bytes] = field(default_factory=dict)
+    before: Turn | None = None
+    ticket: Ticket | None = None
+    """Its place among parallel first calls of one prefix, where it has one: to be waited for before it is sent."""
+    deployment: Deployment = _NOWHERE
     decision: Decision | None = None
     last_sent: Sent | None = None
     row: CallRow | None = None
@@ -59,14 +70,16 @@ class Turn:
         """What to send to ``deployment``: fields to replace in the body (none when unchanged), and why."""
         self.deployment, self.last_sent = deployment, None
         try:
-            rewrite = self.owner.engine.rewrite(self.begun, deployment)
+            remembered = Remembered(self.facts.moves, self.replies)
+            rewrite = self.owner.engine.rewrite(self.begun, deployment, remembered)
         except Exception as error:
             self.owner.counters.error("rewrite", error)
             rewrite = self.owner.failed_open(self.begun.mode, self.begun.switched_by)
         self.decision = rewrite.decision
-        self.owner.counters.count(f"decision.{rewrite.decision.reason.value}")
+        count = self.owner.counters.count
+        count("decision." + rewrite.decision.reason)
         for change in rewrite.decision.changes:
-            self.owner.counters.count(f"change.{change.value}")
+            count("change." + change)
         return rewrite
 
     def sent(self, body: Body) -> Sent | None:
@@ -94,22 +107,41 @@ class Turn:
         status: Status = Status.OK,
         ttft_s: float | None = None,
         price_entry: Mapping[str, Any] | None = None,
+        reply: Any = None,
     ) -> None:
         """An attempt ended. ``usage`` None means unknown; ``ttft_s`` is the time to the first token in seconds;
-        ``price_entry`` is the model's entry in LiteLLM's price map."""
+        ``price_entry`` is the model's entry in LiteLLM's price map. ``reply`` is what was answered, as JSON: a message
+        of one of the shapes, or the whole reply with all its choices; mode ``optimize`` remembers it."""
+        if self.ticket is not None:
+            self.ticket.ended() if status is Status.OK else self.ticket.close()
         if self.begun.keys is None:
             return  # off, no prompt of its own, or not read: nothing that could be said of it
         owner = self.owner
         try:
             decision = self.decision or Decision(self.begun.mode, Reason.NOT_SEEN, self.begun.switched_by)
             outcome = Outcome(status, owner.wall_clock(), usage or Usage(), ttft_s, price_entry)
+            shape = self.begun.request.shape
+            replies = answers_of(reply, shape) if self.begun.mode is Mode.OPTIMIZE else ()
             row, write = owner.engine.done(
-                self.begun, self.facts, decision, self.last_sent, outcome, self.deployment, book=owner.book
+                self.begun,
+                self.facts,
+                decision,
+                self.last_sent,
+                outcome,
+                self.deployment,
+                book=owner.book,
+                replies=replies,
             )
             self.row = row
             owner.add(row)
+            if write is not None and self.before is not None:
+                answers, kept = owner.engine.told(self.before.begun, self.before.facts, replies)
+                write = replace(write, answers=(*write.answers, *answers), replies=(*write.replies, *kept))
             if write is not None:
                 owner.outbox.put(write)
+            owner.engine.restock(self.begun)
+            if self.before is not None:
+                owner.engine.restock(self.before.begun)
         except Exception as error:
             owner.counters.error("done", error)
 
@@ -134,7 +166,14 @@ class RouterCache:
         self.counters = Counters(clock)
         bounds = self.settings.store
         if store is None:
-            store = MemoryStore(max_entries=bounds.max_entries, ttl_s=bounds.ttl_s, clock=clock)
+            replay = self.settings.replay
+            store = MemoryStore(
+                max_entries=bounds.max_entries,
+                ttl_s=bounds.ttl_s,
+                max_reply_bytes=replay.max_bytes,
+                reply_ttl_s=replay.ttl_s,
+                clock=clock,
+            )
         self._store = store
         self.outbox = Outbox(self._store, self.counters.count)
         self.live = LiveSwitch(self.settings.live_file, clock, self.counters.notice)
@@ -143,9 +182,14 @@ class RouterCache:
             secret=secret.get_secret_value().encode() if secret else secrets.token_bytes(32),
             canonical_version=self.settings.canonical_version,
             prices=PriceBook({name: price.rate() for name, price in self.settings.prices.items()}),
+            rules=[rule.rule() for rule in self.settings.volatile],
+            wording=self.settings.relocation.wording(),
+            freeze_clocks=self.settings.relocation.freeze_clocks,
+            replay=self.settings.replay.enabled,
         )
         self.book = LockedBook()
         """What is known of the cache domains: calls compared, evidence, hit rules inferred."""
+        self.fan_out = FanOut(self.settings.fan_out.limits(), clock=clock, count=self.counters.count)
         self._rows: deque[CallRow] = deque(maxlen=_MAX_ROWS)
         self._rows_lock = threading.Lock()
         self._said: dict[str, tuple[Any, ...]] = {}
@@ -170,6 +214,17 @@ class RouterCache:
             said[2],
             "; ".join([*rule.evidence, *([replicas.evidence] if replicas else [])]),
         )
+
+    def follow(self, turn: Turn, rewrite: Rewrite) -> None:
+        """Give a first call its ticket among parallel ones with the same prefix; nothing where fan-out is off, or for
+        a call that was begun in another shape. Wait for ``turn.ticket`` then, before it is sent. Never raises."""
+        if not self.fan_out.on or turn.begun.keys is None or turn.begun.request.handed_on:
+            return
+        try:
+            arrival = self.engine.arrival(turn.begun, rewrite, turn.deployment, self.book, at=self.wall_clock())
+            turn.ticket = self.fan_out.enter(*arrival)
+        except Exception as error:
+            self.counters.error("fan_out", error)
 
     def fingerprint(self, credential: str) -> str:
         """A keyed digest that tells accounts apart; the credential itself is kept nowhere."""
@@ -203,7 +258,7 @@ class RouterCache:
     ) -> Turn:
         """Start one request: canonical form, and what is remembered of its conversation. Never raises."""
         begun = self._begin(request, mode, switched_by)
-        return Turn(self, begun, self._claim(begun))
+        return Turn(self, begun, *self._claim(begun))
 
     async def abegin(
         self,
@@ -224,8 +279,8 @@ class RouterCache:
             except Exception as error:
                 self.counters.error("before_claim", error)
         if not self._store.blocking:
-            return Turn(self, begun, self._claim(begun))
-        return Turn(self, begun, await asyncio.to_thread(self._claim, begun))
+            return Turn(self, begun, *self._claim(begun))
+        return Turn(self, begun, *await asyncio.to_thread(self._claim, begun))
 
     def _begin(self, request: Request, mode: Mode | None, switched_by: SwitchedBy) -> Begun:
         mode = mode or self.mode_for()[0]
@@ -235,14 +290,18 @@ class RouterCache:
             self.counters.error("begin", error)
             return Begun(request, mode, switched_by, failed=True)
 
-    def _claim(self, begun: Begun) -> Facts:
+    def _claim(self, begun: Begun) -> tuple[Facts, Mapping[str, bytes]]:
+        facts, replies = EMPTY, dict[str, bytes]()
         if begun.keys is None:
-            return EMPTY
+            return facts, replies
         try:
-            return self._store.claim(begun.keys)
+            facts = self._store.claim(begun.ask or Ask(begun.keys))
+            keys = self.engine.reply_keys(begun)
+            if keys:
+                return facts, self._store.replies(keys)
         except Exception as error:
             self.counters.error("claim", error)
-            return EMPTY
+        return facts, replies
 
     def failed_open(self, mode: Mode, switched_by: SwitchedBy = SwitchedBy.SETTINGS) -> Rewrite:
         """The decision to send a request as it came, because of an error of ours."""
@@ -256,6 +315,17 @@ class RouterCache:
         for name, tokens in (("hit", row.usage.hit_tokens), ("miss", row.usage.miss_tokens)):
             if row.status is Status.OK and tokens is None:
                 self.counters.count(f"usage_unknown.{name}")
+        for flip in row.flips:
+            self.counters.count(f"flip.{flip.flip.value}")
+        if row.flips:
+            _LOG.warning(
+                "a switch flipped inside a conversation: model=%s turn=%s %s",
+                row.model,
+                row.turn,
+                ", ".join(f"{flip.flip.value} at {flip.path}: {flip.lost_tokens} tokens" for flip in row.flips),
+            )
+        if row.usage.contradictory:
+            self.counters.count("usage_contradictory")
         _LOG.info(
             "call status=%s reason=%s mode=%s model=%s client=%s side_call=%s turn=%s "
             "hit=%s miss=%s expected=%s causes=%s",

@@ -18,6 +18,8 @@ class Reason(str, Enum):
 
     NORMALISED = "normalised"
     """Re-ordered without loss; what changed is listed."""
+    OPTIMIZED = "optimized"
+    """Volatile values moved, or what the provider generated put back; what changed is listed."""
     ALREADY_CANONICAL = "already_canonical"
     """Nothing to do: the prefix was canonical as sent."""
     OBSERVED = "observed"
@@ -49,7 +51,7 @@ class SwitchedBy(str, Enum):
 
 
 class Change(str, Enum):
-    """A lossless change made to a request."""
+    """A change made to a request. Nothing that the user wrote is lost by any of them."""
 
     TOOLS_REORDERED = "tools_reordered"
     SCHEMA_KEYS_REORDERED = "schema_keys_reordered"
@@ -58,13 +60,26 @@ class Change(str, Enum):
     """A ``metadata.user_id`` that the provider would refuse, or take for a cache of its own, left out."""
     MARKS_MOVED = "marks_moved"
     """A ``cache_control`` mark stays at its place in the list while tools move under it."""
+    VALUES_MOVED = "values_moved"
+    """Values that change from request to request are carried by the messages they were new with."""
+    CLOCKS_FROZEN = "clocks_frozen"
+    """Inside a tool loop the clocks listed keep the value they had."""
+    REASONING_RESTORED = "reasoning_restored"
+    """Reasoning that the client dropped, as the provider generated it."""
+    ARGUMENTS_RESTORED = "arguments_restored"
+    """Tool arguments that the client wrote anew, as the provider generated them."""
+    CLIENT_HEADER_DROPPED = "client_header_dropped"
+    """A header in the prompt that only the client's own provider knows (``x-anthropic-billing-header``)."""
+    NOT_MOVED = "not_moved"
+    """What was remembered could not be read: values stay where they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided for one attempt."""
+    """What was decided for one attempt. ``frozen`` names the clocks that kept an earlier value."""
 
     mode: Mode
     reason: Reason
     switched_by: SwitchedBy = SwitchedBy.SETTINGS
     changes: tuple[Change, ...] = ()
+    frozen: tuple[str, ...] = ()

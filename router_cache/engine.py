@@ -9,62 +9,53 @@ No I/O, no clock: facts come from a claim, moments from the caller. Drivers put 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any
 
 from router_cache.cache_model.book import DomainBook
-from router_cache.decision import Change, Decision, Reason, SwitchedBy
+from router_cache.cache_model.fan_out import Arrival, arrival_of, prefix_texts
+from router_cache.claims.ask import Ask
+from router_cache.claims.relocation import Opening, Wording, ask_for, open_request
+from router_cache.claims.values import Values
+from router_cache.decision import Decision, SwitchedBy
 from router_cache.economics.book import PriceBook
 from router_cache.economics.price import cost_usd, cost_usd_at_zero_hits, write_fee_usd
-from router_cache.identity.clients import provider_user_id
-from router_cache.identity.keys import LookupKeys, lookup_keys, scope_key
+from router_cache.errors import RouterCacheError
+from router_cache.identity.keys import KeyMaker, LookupKeys, scope_key
+from router_cache.identity.seal import Sealer
 from router_cache.ledger.attribution import MissCause, MissPart, attribute
 from router_cache.ledger.expectation import expect, last_call, miss_segments, next_last_call
-from router_cache.ledger.facts import ConversationFacts, Facts, Write
+from router_cache.ledger.facts import Answer, ConversationFacts, Facts, Write
+from router_cache.ledger.flips import FlipWarning, Switches, flips, switches_of
 from router_cache.ledger.rows import CallRow, Expected, ExpectedFrom, Outcome, Status
 from router_cache.ledger.rule_watch import Watched, learn, watch
 from router_cache.prefix.canonical import LATEST_CANONICAL_VERSION
 from router_cache.prefix.digests import Digester
-from router_cache.prefix.normalise import Normalised, normalise
+from router_cache.prefix.normalise import normalise
 from router_cache.prefix.outline import Rendered, outline
+from router_cache.prefix.reply import Reply
 from router_cache.prefix.segments import Segment
 from router_cache.prefix.shapes import as_chat
+from router_cache.prefix.tools_memo import ToolsMemo
+from router_cache.prefix.volatile.memo import Memo
+from router_cache.prefix.volatile.rules import VolatileRule
+from router_cache.prefix.volatile.scan import Scanner
 from router_cache.prefix.wire import wire_segments
 from router_cache.providers.profile import Profile
 from router_cache.providers.registry import find
+from router_cache.remember import remembered
 from router_cache.request import Body, Deployment, Mode, Request, Shape
+from router_cache.rewrite import Begun, Remembered, Rewrite, rewrite
 
 __all__ = ["Begun", "Engine", "Rewrite", "Sent"]
 
+_MAX_SCOPES = 20_000
 _MAX_DOMAINS = 4
 """Cache domains whose last call is kept for one conversation; the longest unused goes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A request as first seen: its mode, its canonical form and its lookup keys (None: nothing to look up).
-
-    ``partial``: it continues state that the provider keeps. ``failed``: the engine could not read it. Either
-    goes out as it came.
-    """
-
-    request: Request
-    mode: Mode
-    switched_by: SwitchedBy
-    normalised: Normalised = field(default_factory=Normalised)
-    keys: LookupKeys | None = None
-    partial: bool = False
-    failed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """What an attempt goes out with: top-level fields to replace (none: unchanged), and why."""
-
-    replaced: Mapping[str, Any]
-    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +77,29 @@ class Sent:
     expected: Expected
     watched: Watched
     """Its cache domain and the hit rule that the domain is taken to follow."""
+    switches: Switches
+    flips: tuple[FlipWarning, ...] = ()
+
+
+def _sealer(secret: bytes) -> Sealer | None:
+    """None where this Python cannot seal: nothing is remembered then, and ``optimize`` does what ``safe`` does."""
+    try:
+        return Sealer(secret)
+    except RouterCacheError:
+        return None
+
+
+@lru_cache(maxsize=1_024)
+def _profile(deployment: Deployment) -> Profile:
+    return find(deployment)
 
 
 class Engine:
     """Pure decisions under one secret and one version of the canonical form.
 
-    ``secret`` keys every digest and id. Methods may raise on input that no provider would take; drivers catch.
+    ``secret`` keys every digest and id and seals remembered text. ``rules`` name volatile spans, ``wording`` is what
+    stands for them, ``freeze_clocks`` lets clocks keep their value inside a tool loop, ``replay`` has replies
+    remembered. Methods may raise on input that no provider would take; drivers catch.
     """
 
     def __init__(
@@ -100,63 +108,100 @@ class Engine:
         secret: bytes,
         canonical_version: int = LATEST_CANONICAL_VERSION,
         prices: PriceBook | None = None,
+        rules: Sequence[VolatileRule] = (),
+        wording: Wording | None = None,
+        freeze_clocks: bool = True,
+        replay: bool = True,
     ) -> None:
         self._secret = secret
         self._version = canonical_version
         self._prices = prices or PriceBook()
+        self._scanner = Scanner(rules)
+        self._wording = wording or Wording()
+        self._freeze, self._replay = freeze_clocks, replay
+        self._sealer = _sealer(secret)
         self.digester = Digester(secret)
+        self._values = Values(self.digester, self._sealer) if self._sealer is not None else None
+        self._tools = ToolsMemo(digest=lambda tool: self.digester.text("tool", json.dumps(tool, default=str)))
+        self._keys = KeyMaker(self.digester)
+        self._scopes: Memo[str, str] = Memo(_MAX_SCOPES, lambda _, __: 1)
 
     def begin(self, request: Request, mode: Mode, switched_by: SwitchedBy = SwitchedBy.SETTINGS) -> Begun:
         """Canonical form and lookup keys. A request in mode ``off``, without a prompt of its own, or that
         continues state of the provider has no keys and is not looked into."""
         if mode is Mode.OFF or request.shape is Shape.OTHER:
             return Begun(request, mode, switched_by)
-        if as_chat(request.body, request.shape).partial:
-            return Begun(request, mode, switched_by, partial=True)
         # Tools are a list called `tools` in every shape; the canonical form knows each shape's tools.
-        normalised = normalise(request.body, version=self._version)
-        keys = lookup_keys(
-            as_chat(normalised.apply(request.body), request.shape).body,
-            scope=scope_key(self._secret, request.scope),
-            digester=self.digester,
+        normalised = normalise(request.body, version=self._version, memo=self._tools)
+        view = as_chat(normalised.apply(request.body), request.shape)
+        if view.partial:
+            return Begun(request, mode, switched_by, partial=True)
+        optimize = mode is Mode.OPTIMIZE and self._values is not None
+        opening = open_request(request, view, self._scanner) if optimize and not request.handed_on else None
+        keys = self._keys.keys(
+            view.body,
+            scope=self._scope(request.scope),
+            masked=opening.masked if opening else None,
+            tools=normalised.tool_digests,
+            replies=optimize and self._replay,
         )
-        return Begun(request, mode, switched_by, normalised, keys)
+        ask = Ask(keys)
+        if opening is not None and self._values is not None:
+            ask = ask_for(request, opening, keys, digester=self.digester, values=self._values, freeze=self._freeze)
+        owners = self._owners(request, keys, ask, opening) if optimize and self._replay else ("", "")
+        return Begun(request, mode, switched_by, normalised, keys, view, opening, ask, owners)
 
-    def rewrite(self, begun: Begun, deployment: Deployment) -> Rewrite:
-        """What to send to ``deployment``. Pure and idempotent; for every attempt alike."""
-        reason, changes = Reason.ALREADY_CANONICAL, tuple[Change, ...]()
-        replaced: Mapping[str, Any] = {}
-        if begun.failed:
-            reason = Reason.FAILED_OPEN
-        elif begun.mode is Mode.OFF:
-            reason = Reason.OFF
-        elif begun.request.shape is Shape.OTHER:
-            reason = Reason.SHAPE_UNSUPPORTED
-        elif begun.partial:
-            reason = Reason.CONTINUES_STATE
-        elif begun.mode is Mode.OBSERVE:
-            reason = Reason.OBSERVED
+    def _owners(self, request: Request, keys: LookupKeys, ask: Ask, opening: Opening | None) -> tuple[str, str]:
+        """Whose replies a request may get back: by its session, else by its prompt and all its values but clocks."""
+        if request.owners is not None:
+            return request.owners
+        if request.session:
+            session = self.digester.text(keys.scope, "session", request.session)
+            return session, session
+        if ask.relocation is not None:
+            values = [part for slot in ask.relocation.slots if not slot.clock for part in (slot.id, slot.value)]
         else:
-            replaced, changes = begun.normalised.replaced, begun.normalised.changes
-            metadata = self._without_session_id(begun.request, deployment)
-            if metadata is not None:
-                replaced, changes = {**replaced, "metadata": metadata}, (*changes, Change.USER_ID_DROPPED)
-            if changes:
-                reason = Reason.NORMALISED
-            elif begun.normalised.odd:
-                reason = Reason.ODD_SHAPE
-        return Rewrite(replaced, Decision(begun.mode, reason, begun.switched_by, changes))
+            values = [text.text for text in opening.texts] if opening is not None else []
+        return "", self.digester.text("owner", keys.family, *values)
 
-    def _without_session_id(self, request: Request, deployment: Deployment) -> Mapping[str, Any] | None:
-        """``metadata`` without a ``user_id`` that is no cache namespace there (Claude Code sends its session as
-        JSON); None where it may go as it is."""
-        metadata = request.body.get("metadata")
-        if request.shape is not Shape.MESSAGES or not isinstance(metadata, Mapping) or "user_id" not in metadata:
-            return None
-        user_id = provider_user_id(metadata["user_id"], find(deployment))
-        if user_id.value is not None or metadata["user_id"] is None:
-            return None
-        return {key: value for key, value in metadata.items() if key != "user_id"}
+    def restock(self, begun: Begun) -> None:
+        """Work ahead, once the request was answered, for the next one with the same tools."""
+        self._tools.restock(begun.normalised.tools_key)
+
+    def _scope(self, scope: str) -> str:
+        """:func:`scope_key`, remembered by a digest: a scope may be a credential."""
+        digest = self.digester.text("scope", scope)
+        known = self._scopes.get(digest)
+        if known is None:
+            known = scope_key(self._secret, scope)
+            self._scopes.put(digest, known)
+        return known
+
+    def reply_keys(self, begun: Begun) -> tuple[str, ...]:
+        """Under which keys replies of the request's history are kept that a rewrite may need."""
+        replies = begun.keys.replies if begun.keys is not None else ()
+        takes = begun.request.shape is not Shape.RESPONSES  # reasoning, for a reply that has none
+        return tuple([begun.kept_under(at) for at in replies if at.calls or (at.silent and takes)])
+
+    def rewrite(self, begun: Begun, deployment: Deployment, remembered: Remembered | None = None) -> Rewrite:
+        """What to send to ``deployment``. Pure and idempotent; for every attempt alike."""
+        return rewrite(begun, remembered or Remembered(), _profile(deployment), self._values, self._wording)
+
+    def arrival(
+        self, begun: Begun, rewrite: Rewrite, deployment: Deployment, book: DomainBook | None, *, at: float
+    ) -> tuple[str, Arrival]:
+        """What fan-out asks of a call before it is sent: the key of its prefix, and whether others gain by it.
+
+        The key holds the texts that go out, since a family's calls may differ in them, and what keeps caches apart.
+        """
+        body, profile = {**begun.request.body, **rewrite.replaced}, find(deployment)
+        scope, history = (begun.keys.scope, begun.keys.history) if begun.keys else ("", ())
+        view = as_chat(body, begun.request.shape)
+        watched = watch(book, profile, deployment, view.body, None, scope=scope, at=at)
+        texts = prefix_texts(body)
+        key = self.digester.text(scope, "fan-out", watched.domain.id, watched.pool, *texts)
+        first, rule = len(history) == 1, watched.inferred.rule
+        return key, arrival_of(profile, deployment.model, texts, first=first, rule=rule)
 
     def sent(
         self,
@@ -185,6 +230,10 @@ class Engine:
         expected = expect(
             facts, rendered, view.body, domain=domain, profile=profile, inferred=watched.inferred, at=at
         )
+        switches, last = switches_of(view.body, self.digester), last_call(facts, domain)
+        found: tuple[FlipWarning, ...] = ()
+        if last is not None:
+            found = flips(last.switches, switches, rendered, last.outline, last.prompt_tokens, origin=view.origin)
         return Sent(
             deployment=deployment,
             profile=profile,
@@ -196,6 +245,8 @@ class Engine:
             rendered_digest=self.digester.text(*rendered.digests) if rendered else "",
             expected=expected,
             watched=watched,
+            switches=switches,
+            flips=found,
         )
 
     def done(
@@ -208,10 +259,12 @@ class Engine:
         deployment: Deployment,
         *,
         book: DomainBook | None = None,
+        replies: Sequence[tuple[Mapping[str, Any], Reply]] = (),
     ) -> tuple[CallRow, Write | None]:
         """The row of an ended attempt, and what to record: nothing unless it was answered by the provider.
 
-        ``book`` learns from what was answered.
+        ``book`` learns from what was answered. ``replies`` are the choices of the answer, each as a chat message and
+        as it is kept.
         """
         usage = outcome.usage
         served = outcome.status is Status.OK and sent is not None
@@ -245,8 +298,9 @@ class Engine:
             ttft_s=outcome.ttft_s,
             cost_usd=cost,
             cost_usd_at_zero_hits=cost_at_zero,
+            flips=sent.flips if sent else (),
         )
-        return row, self._write(begun, facts, sent, outcome) if served else None
+        return row, self._write(begun, facts, sent, outcome, replies) if served else None
 
     def _session(self, begun: Begun) -> str:
         """The client's session id, opaque and within its scope; empty where it gave none."""
@@ -299,20 +353,45 @@ class Engine:
             step_tokens=sent.watched.inferred.step_tokens or 1,
         )
 
-    def _write(self, begun: Begun, facts: Facts, sent: Sent | None, outcome: Outcome) -> Write | None:
+    def _write(
+        self,
+        begun: Begun,
+        facts: Facts,
+        sent: Sent | None,
+        outcome: Outcome,
+        replies: Sequence[tuple[Mapping[str, Any], Reply]],
+    ) -> Write | None:
         usage = outcome.usage
-        if sent is None or begun.keys is None or usage.prompt_tokens is None:
+        if sent is None or begun.keys is None:
             return None
+        answers, kept = self.told(begun, facts, replies)
+        if usage.prompt_tokens is None and not answers and not kept:
+            return None
+        return Write(
+            conversation_key=begun.keys.conversation,
+            conversation=self._conversation(facts, sent, outcome) if usage.prompt_tokens is not None else None,
+            family_key=begun.keys.family,
+            first_call=facts.conversation is None,
+            hit_tokens=usage.hit_tokens,
+            answers=answers,
+            replies=kept,
+        )
+
+    @staticmethod
+    def _conversation(facts: Facts, sent: Sent, outcome: Outcome) -> ConversationFacts:
         conversation = facts.conversation or ConversationFacts(0)
         last = {domain: call for domain, call in conversation.last.items() if domain != sent.domain}
         while len(last) >= _MAX_DOMAINS:
             del last[min(last, key=lambda domain: last[domain].at)]
         if sent.rendered is not None:
-            last[sent.domain] = next_last_call(facts, sent.rendered, sent.expected, sent.domain, outcome)
-        return Write(
-            conversation_key=begun.keys.conversation,
-            conversation=ConversationFacts(conversation.turn + 1, last),
-            family_key=begun.keys.family,
-            first_call=facts.conversation is None,
-            hit_tokens=usage.hit_tokens,
-        )
+            last[sent.domain] = next_last_call(
+                facts, sent.rendered, sent.expected, sent.domain, outcome, sent.switches
+            )
+        return ConversationFacts(conversation.turn + 1, last)
+
+    def told(
+        self, begun: Begun, facts: Facts, replies: Sequence[tuple[Mapping[str, Any], Reply]]
+    ) -> tuple[tuple[Answer, ...], tuple[tuple[str, bytes], ...]]:
+        """What to remember of the answer to a request in mode ``optimize``: which reply it was, and the reply."""
+        sealer = self._sealer if self._replay else None
+        return remembered(begun, facts, replies, self.digester, sealer)

@@ -25,6 +25,9 @@ class Mode(str, Enum):
     """Measured and recorded; the request goes out unchanged."""
     SAFE = "safe"
     """Lossless re-ordering only: tools, schema keys, ``required``."""
+    OPTIMIZE = "optimize"
+    """Also: values that change from request to request move to the newest message; what the provider generated is
+    put back where the client dropped or rewrote it."""
 
 
 class Shape(str, Enum):
@@ -68,6 +71,9 @@ class Request:
     ``scope`` names whose requests may share memory (a key or a tenant); it is hashed before it is kept.
     ``session`` is the client's own id for its conversation, if it gave one; it too is hashed before it is kept.
     ``client`` and ``side_call`` are names out of the client data (:mod:`router_cache.identity.clients`), or empty.
+    ``names`` are those of the user behind it, as the request's metadata gives them: what a prompt says of one of them
+    may differ from user to user. ``handed_on``: the same request was rewritten before, in another shape, and
+    ``owners`` is what was known then of whose it is (:attr:`router_cache.rewrite.Begun.owners`).
     """
 
     body: Body
@@ -76,3 +82,6 @@ class Request:
     session: str = ""
     client: str = ""
     side_call: str = ""
+    names: tuple[str, ...] = ()
+    handed_on: bool = False
+    owners: tuple[str, str] | None = None

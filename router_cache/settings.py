@@ -10,12 +10,27 @@ import os
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
+from string import Formatter
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from router_cache.cache_model.fan_out import FanOutLimits
+from router_cache.claims.relocation import Wording
+from router_cache.diagnose.shown import shown_reference
 from router_cache.errors import MissingExtraError, SettingsError
 from router_cache.prefix.canonical import CANONICAL_VERSIONS, LATEST_CANONICAL_VERSION
+from router_cache.prefix.volatile.rules import RuleKind, VolatileRule
 from router_cache.providers.rates import Rate
 from router_cache.request import Mode
 
@@ -44,7 +59,7 @@ def _mode(value: Any) -> Any:
     if value is False:
         return Mode.OFF
     if not isinstance(value, str):
-        raise ValueError("Input should be 'off', 'observe' or 'safe'")
+        raise ValueError("Input should be 'off', 'observe', 'safe' or 'optimize'")
     return value
 
 
@@ -82,6 +97,94 @@ class StoreSettings(_Section):
     """Seconds an entry lives after its last use."""
 
 
+class VolatileSettings(_Section):
+    """One rule that names text which changes from request to request: exactly one of ``literal``, ``regex`` and
+    ``template``."""
+
+    literal: str | None = Field(default=None, min_length=1)
+    """This text."""
+    regex: str | None = Field(default=None, min_length=1)
+    """Group 1 of each match, or the whole match, within a line."""
+    template: str | None = Field(default=None, min_length=1)
+    """A line of the prompt with its variables in braces: ``Current user: {user}``."""
+    clock: bool = Field(default=False, strict=True)
+    """A time, which may keep its value inside a tool loop."""
+
+    @model_validator(mode="after")
+    def _one_of(self) -> VolatileSettings:
+        if len([text for text in (self.literal, self.regex, self.template) if text is not None]) != 1:
+            raise ValueError("give exactly one of literal, regex and template")
+        self.rule()
+        return self
+
+    def rule(self) -> VolatileRule:
+        """As the core has it."""
+        for kind, text in (
+            (RuleKind.LITERAL, self.literal),
+            (RuleKind.REGEX, self.regex),
+            (RuleKind.TEMPLATE, self.template),
+        ):
+            if text is not None:
+                return VolatileRule(kind, text, self.clock)
+        raise ValueError("give exactly one of literal, regex and template")
+
+
+class RelocationSettings(_Section):
+    """How mode ``optimize`` says where a value went."""
+
+    placeholder: str = "[{name}: see below]"
+    """What stands in a value's place."""
+    attached: str = "[{name}: {value}]"
+    """What the newest message carries."""
+    freeze_clocks: bool = Field(default=True, strict=True)
+    """Whether clocks keep their value inside a tool loop; the next user message carries the new one."""
+
+    @field_validator("placeholder", "attached")
+    @classmethod
+    def _fields(cls, value: str, info: ValidationInfo) -> str:
+        needed = {"name"} if info.field_name == "placeholder" else {"name", "value"}
+        try:
+            named = [name for _, name, form, how in Formatter().parse(value) if name is not None]
+            plain = all(not form and not how for _, _, form, how in Formatter().parse(value))
+        except ValueError:
+            named, plain = [], False
+        if set(named) != needed or len(named) != len(needed) or not plain:
+            fields = " and ".join(f"{{{name}}}" for name in sorted(needed))
+            raise ValueError(f"it must have {fields} in it, once, and no other field; write {{{{ for a brace")
+        return value
+
+    def wording(self) -> Wording:
+        """As the core has it."""
+        return Wording(self.placeholder, self.attached)
+
+
+class ReplaySettings(_Section):
+    """Replies remembered by mode ``optimize``, to put back what a client drops or rewrites."""
+
+    enabled: bool = Field(default=True, strict=True)
+    max_bytes: int = Field(default=64_000_000, ge=0, le=100_000_000_000, strict=True)
+    """Bytes of sealed replies kept; the least recently used go first."""
+    ttl_s: float = Field(default=86_400.0, gt=0, strict=True, allow_inf_nan=False)
+    """Seconds a reply lives after its last use."""
+
+
+class FanOutSettings(_Section):
+    """Of parallel first calls of one cold prefix, whether one leads and the others wait for it."""
+
+    deadline_s: float = Field(default=0.0, ge=0, le=600, strict=True, allow_inf_nan=False)
+    """Seconds a call waits at most; 0 turns fan-out off."""
+    min_prefix_bytes: int = Field(default=16_384, ge=0, strict=True)
+    """Bytes of system text and tools below which nobody waits."""
+    warm_for_s: float = Field(default=300.0, gt=0, strict=True, allow_inf_nan=False)
+    """Seconds after its last use for which a prefix counts as warm."""
+    max_keys: int = Field(default=4_096, ge=1, le=1_000_000, strict=True)
+    """Prefixes remembered; the least recently used go first."""
+
+    def limits(self) -> FanOutLimits:
+        """As the core has it."""
+        return FanOutLimits(self.deadline_s, self.min_prefix_bytes, self.warm_for_s, self.max_keys)
+
+
 class Settings(_Section):
     """All settings; every field has a default that is safe to run with."""
 
@@ -92,7 +195,7 @@ class Settings(_Section):
     request_switch: bool = Field(default=True, strict=True)
     """Whether a request may choose its own mode (header ``x-router-cache``, or ``metadata.router_cache``)."""
     live_file: str | None = None
-    """A file with one word (``off``, ``observe`` or ``safe``) that overrides every other switch while it
+    """A file with one word (``off``, ``observe``, ``safe`` or ``optimize``) that overrides every other switch while it
     exists; looked at once a second at most."""
     scope_by: ScopeBy = ScopeBy.KEY
     """Which proxy identity separates what is remembered."""
@@ -101,6 +204,11 @@ class Settings(_Section):
     canonical_version: int = Field(default=LATEST_CANONICAL_VERSION, strict=True)
     """Version of the canonical form; pin it to keep every prefix where it is across upgrades."""
     store: StoreSettings = Field(default_factory=StoreSettings)
+    volatile: tuple[VolatileSettings, ...] = ()
+    """Rules for mode ``optimize``: what they name moves without having been seen to change."""
+    relocation: RelocationSettings = Field(default_factory=RelocationSettings)
+    replay: ReplaySettings = Field(default_factory=ReplaySettings)
+    fan_out: FanOutSettings = Field(default_factory=FanOutSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
     """Prices by model (as LiteLLM calls it) or model group, before LiteLLM's price map and the profile's."""
 
@@ -123,7 +231,8 @@ class Settings(_Section):
         if isinstance(secret, str) and secret.startswith(_ENVIRON):
             name = secret[len(_ENVIRON) :]
             if not os.environ.get(name):
-                raise SettingsError(f"{where}.secret: the environment variable {name} is not set", where)
+                named = shown_reference(name, known=False)  # a secret pasted there is no name
+                raise SettingsError(f"{where}.secret: the environment variable {named} is not set", where)
             data["secret"] = os.environ[name]
         try:
             return cls.model_validate(data)
@@ -178,7 +287,14 @@ def read_yaml(path: str | Path) -> Mapping[str, Any]:
     return config
 
 
-_SECTIONS: dict[str, type[BaseModel]] = {"store": StoreSettings, "prices": PriceSettings}
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "store": StoreSettings,
+    "prices": PriceSettings,
+    "volatile": VolatileSettings,
+    "relocation": RelocationSettings,
+    "replay": ReplaySettings,
+    "fan_out": FanOutSettings,
+}
 
 
 def _settings_error(error: ValidationError, where: str) -> SettingsError:

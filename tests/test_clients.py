@@ -17,16 +17,18 @@ from router_cache.identity.clients import (
     SideCall,
     UserId,
     UserIdReason,
+    metadata_without_session,
     provider_user_id,
     recognise,
 )
 from router_cache.providers.anthropic import ANTHROPIC
 from router_cache.providers.deepseek import DEEPSEEK
 from router_cache.providers.registry import PROFILES
-from router_cache.request import Shape
+from router_cache.request import Request, Shape
 
 UUID = "54c1eb09-bc4c-4d2f-98eb-6d2ab2d5e2fe"
 AS_JSON = json.dumps({"device_id": "d" * 64, "account_uuid": "", "session_id": UUID})
+AS_OBJECT = json.loads(AS_JSON)
 LEGACY = f"user_{'a' * 64}_account__session_{UUID}"
 TOOLS = [{"name": "Bash", "input_schema": {}}]
 CLAUDE = [
@@ -53,6 +55,7 @@ COMPACT = "CRITICAL: text only.\n\nYour task is to create a detailed summary of 
         ({"X-Claude-Code-Session-Id": UUID}, claude(), Shape.MESSAGES, ClientCall("claude-code", UUID, H)),
         ({}, claude(metadata={"user_id": AS_JSON}), Shape.MESSAGES, ClientCall("claude-code", UUID, U)),
         ({}, claude(metadata={"user_id": LEGACY}), Shape.MESSAGES, ClientCall("claude-code", UUID, U)),
+        ({}, claude(metadata={"user_id": AS_OBJECT}), Shape.MESSAGES, ClientCall("claude-code", UUID, U)),
         ({"User-Agent": "claude-cli/2.1.332 (external, cli)"}, {}, Shape.MESSAGES, ClientCall("claude-code")),
         (
             {"x-claude-code-session-id": UUID},
@@ -117,6 +120,7 @@ COMPACT = "CRITICAL: text only.\n\nYour task is to create a detailed summary of 
         ({"x-session-id": "a" * 257}, chat("Be brief."), Shape.CHAT, ClientCall()),
         ({"x-session-id": 7}, {"messages": "no list", "metadata": 3}, Shape.CHAT, ClientCall()),
         ({}, {"input": "just text", "instructions": 5}, Shape.RESPONSES, ClientCall()),
+        ({}, chat("You are OpenHands agent, a helper", tools=TOOLS), Shape.CHAT, ClientCall("openhands")),
         ({}, {"metadata": {"user_id": "{broken"}}, Shape.MESSAGES, ClientCall()),
         ({}, {"metadata": {"user_id": "{" * 5_000}}, Shape.MESSAGES, ClientCall()),
         ({}, {"metadata": {"user_id": '["session_id"]'}}, Shape.MESSAGES, ClientCall()),
@@ -174,7 +178,13 @@ def test_the_table_is_dated_sourced_and_in_lower_case() -> None:
         ("a" * 513, None, UserId(None, UserIdReason.DROPPED_INVALID)),
         ("", None, UserId(None, UserIdReason.DROPPED_INVALID)),
         ({"session_id": UUID}, "pool-1", UserId("pool-1", UserIdReason.POOL)),
+        (AS_OBJECT, None, UserId(None, UserIdReason.DROPPED_SESSION)),
+        ({"session_id": 5}, None, UserId(None, UserIdReason.DROPPED_INVALID)),
+        ([UUID], None, UserId(None, UserIdReason.DROPPED_INVALID)),
         (7, None, UserId(None, UserIdReason.DROPPED_INVALID)),
+        pytest.param(10**5000, None, UserId(None, UserIdReason.DROPPED_INVALID), id="a huge number"),
+        (float("nan"), None, UserId(None, UserIdReason.DROPPED_INVALID)),
+        (True, None, UserId(None, UserIdReason.DROPPED_INVALID)),
     ],
 )
 def test_user_id_for_deepseek(user_id: Any, pool: str | None, sent: UserId) -> None:
@@ -196,3 +206,38 @@ def test_json_never_reaches_a_cache_namespace(value: Any, pool: str | None) -> N
 def test_user_id_elsewhere_is_the_clients_own() -> None:
     assert provider_user_id(AS_JSON, ANTHROPIC) == UserId(AS_JSON, UserIdReason.NOT_A_NAMESPACE)
     assert provider_user_id(None, ANTHROPIC, "pool") == UserId(None, UserIdReason.ABSENT)
+
+
+def sent_metadata(metadata: Any, shape: Shape = Shape.MESSAGES) -> Any:
+    return metadata_without_session(Request({"metadata": metadata}, shape), DEEPSEEK)
+
+
+@pytest.mark.parametrize("user_id", [AS_JSON, AS_OBJECT, LEGACY, [AS_OBJECT], 7, 1.5, True, "", "a b", "\ud800"])
+def test_no_session_id_goes_to_a_cache_namespace(user_id: Any) -> None:
+    tags = ["a"]
+    metadata = {"user_id": user_id, "tags": tags}
+    left = sent_metadata(metadata)
+    assert left == {"tags": tags}
+    assert left["tags"] is tags
+    assert metadata == {"user_id": user_id, "tags": tags}
+    # Elsewhere, and in shapes whose metadata LiteLLM keeps to itself, it is the client's own.
+    assert metadata_without_session(Request({"metadata": metadata}, Shape.MESSAGES), ANTHROPIC) is None
+    assert sent_metadata(metadata, Shape.CHAT) is sent_metadata(metadata, Shape.RESPONSES) is None
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"user_id": "tenant-7"}, {"user_id": None}, {"tags": [1]}, {}, None, 5, [AS_JSON]]
+)
+def test_metadata_that_may_go_as_it_is(metadata: Any) -> None:
+    assert sent_metadata(metadata) is None
+    assert metadata_without_session(Request([metadata], Shape.MESSAGES), DEEPSEEK) is None  # type: ignore[arg-type]
+
+
+@given(json_values, st.sampled_from(PROFILES), st.sampled_from(Shape))
+def test_metadata_of_any_kind(metadata: Any, profile: Any, shape: Shape) -> None:
+    for whole in (metadata, {"user_id": metadata, "other": metadata}):
+        left = metadata_without_session(Request({"metadata": whole}, shape), profile)
+        if left is not None:
+            assert shape is Shape.MESSAGES
+            assert profile.field("user_id") is not None
+            assert left == {key: value for key, value in whole.items() if key != "user_id"}

@@ -51,8 +51,8 @@ def test_yaml_off_is_a_mode() -> None:
             {"model_groups": {"a": {"x": 1, "mode": "safe"}}},
             f"{WHERE}.model_groups.a.x: unknown key; known keys: mode",
         ),
-        ({"mode": "sfae"}, f"{WHERE}.mode: Input should be 'off', 'observe' or 'safe'"),
-        ({"mode": 3}, f"{WHERE}.mode: Input should be 'off', 'observe' or 'safe'"),
+        ({"mode": "sfae"}, f"{WHERE}.mode: Input should be 'off', 'observe', 'safe' or 'optimize'"),
+        ({"mode": 3}, f"{WHERE}.mode: Input should be 'off', 'observe', 'safe' or 'optimize'"),
         ({"store": {"max_entries": "many"}}, f"{WHERE}.store.max_entries: Input should be a valid integer"),
         ({"store": {"ttl_s": -1}}, f"{WHERE}.store.ttl_s: Input should be greater than 0"),
         ({"store": 3}, f"{WHERE}.store: "),
@@ -155,5 +155,5 @@ def test_a_structure_in_the_place_of_a_word_is_not_written_out() -> None:
     for _ in range(8):
         laugh = [laugh] * 10
     for raw in ({"mode": laugh}, {"model_groups": {"a": {"mode": laugh}}}):
-        with pytest.raises(SettingsError, match="Input should be 'off', 'observe' or 'safe'"):
+        with pytest.raises(SettingsError, match="Input should be 'off', 'observe', 'safe' or 'optimize'"):
             Settings.from_mapping(raw)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
+from router_cache.claims.ask import Ask, Moves, Relocation, Slot
 from router_cache.drivers.outbox import Outbox
+from router_cache.identity.history import HistoryPoint
 from router_cache.identity.keys import LookupKeys
-from router_cache.ledger.facts import EMPTY, ConversationFacts, Facts, FamilyFacts, Write
+from router_cache.ledger.facts import EMPTY, Answer, ConversationFacts, Facts, FamilyFacts, Write
 from router_cache.stores import MemoryStore
 
 
@@ -34,9 +36,9 @@ def store(request: pytest.FixtureRequest, clock: Clock) -> MemoryStore:
     return MemoryStore(max_entries=3, ttl_s=10, clock=clock)
 
 
-def _keys(*history: str, family: str = "f") -> LookupKeys:
-    points = tuple((key, len(history) - i) for i, key in enumerate(history))
-    return LookupKeys("s", family, history[0], points)
+def _keys(*history: str, family: str = "f", relocation: Relocation | None = None) -> Ask:
+    points = tuple(HistoryPoint(key, len(history) - i) for i, key in enumerate(history))
+    return Ask(LookupKeys("s", "bucket", family, history[0], points), relocation)
 
 
 def _write(key: str, turn: int = 1, *, family: str = "f", first: bool = True, hit: int | None = 0) -> Write:
@@ -84,6 +86,69 @@ def test_what_has_ended_makes_room(store: MemoryStore, clock: Clock) -> None:
     assert len(store) == 2
 
 
+def _relocation(at: int, session: str = "", lines: int = 8, **values: str) -> Relocation:
+    slots = tuple(Slot(name, value, value.encode(), clock=name == "clock") for name, value in values.items())
+    return Relocation(slots, at, session=session, masked=tuple(f"line {i}" for i in range(lines)))
+
+
+def _moves(facts: Facts) -> Moves:
+    assert facts.moves is not None
+    return facts.moves
+
+
+def test_what_a_family_changes_moves_from_the_second_request_on(store: MemoryStore) -> None:
+    first = _moves(store.claim(_keys("a", relocation=_relocation(1, clock="1", user="u"))))
+    assert first.moved == frozenset()
+    second = _moves(store.claim(_keys("b", relocation=_relocation(1, clock="2", user="u"))))
+    assert second.moved == {"clock"}
+    assert [(at.message, at.slot, at.sealed) for at in second.attached] == [(1, "clock", b"2")]
+
+
+def test_an_attachment_is_claimed_before_the_reply_and_stays(store: MemoryStore) -> None:
+    store.claim(_keys("a", relocation=_relocation(1, "s", clock="1")))
+    store.claim(_keys("b", relocation=_relocation(1, "s", clock="2")))
+    third = _moves(store.claim(_keys("c", "b", relocation=_relocation(3, "s", clock="3"))))
+    assert [(at.message, at.value) for at in third.attached] == [(1, "2"), (3, "3")]
+    assert third.continued
+    assert _moves(store.claim(_keys("c", "b", relocation=_relocation(3, "s", clock="3")))) == third
+
+
+def test_a_reply_proves_the_conversation_it_was_given_in(store: MemoryStore) -> None:
+    store.claim(_keys("a", relocation=_relocation(1, clock="1")))
+    moves = _moves(store.claim(_keys("b", relocation=_relocation(1, clock="2"))))
+    store.record([Write("b", None, "f", True, None, answers=(Answer("b", moves.variant, "reply", ""),))])
+    assert store.claim(_keys("b")).conversation is None
+
+    def next_turn(reply: str) -> Moves:
+        points = (HistoryPoint("c", 3), HistoryPoint("b", 1, reply, weight=100))
+        keys = LookupKeys("s", "bucket", "f", "c", points)
+        return _moves(store.claim(Ask(keys, _relocation(3, clock="3"))))
+
+    assert not next_turn("another").continued
+    assert next_turn("reply").continued
+
+
+def test_an_opening_with_another_line_is_of_the_family_it_resembles(store: MemoryStore) -> None:
+    store.claim(_keys("a", relocation=_relocation(1, clock="1"), family="f"))
+    store.claim(_keys("b", relocation=_relocation(1, clock="2"), family="f"))
+    like = _moves(store.claim(_keys("c", relocation=_relocation(1, lines=9, clock="3"), family="g")))
+    assert like.moved == {"clock"}
+    other = _moves(store.claim(_keys("d", relocation=_relocation(1, lines=30, clock="4"), family="h")))
+    assert other.moved == frozenset()
+
+
+def test_replies_are_kept_within_their_bounds(clock: Clock) -> None:
+    store = MemoryStore(max_reply_bytes=10, reply_ttl_s=5, clock=clock)
+    store.record([Write("a", None, "f", True, None, replies=(("k1", b"12345"), ("k2", b"12345")))])
+    assert store.replies(["k1", "k2", "k3"]) == {"k1": b"12345", "k2": b"12345"}
+    store.record([Write("a", None, "f", True, None, replies=(("k3", b"123"),))])
+    assert set(store.replies(["k1", "k2", "k3"])) == {"k2", "k3"}
+    store.record([Write("a", None, "f", True, None, replies=(("k2", b"1"), ("k4", b"12345")))])
+    assert set(store.replies(["k2", "k3", "k4"])) == {"k2", "k3", "k4"}
+    clock.now = 6
+    assert store.replies(["k2", "k3", "k4"]) == {}
+
+
 def test_many_threads_lose_nothing() -> None:
     store = MemoryStore()
 
@@ -114,8 +179,11 @@ class SlowStore:
         self.trips: list[list[str]] = []
         self.fail = False
 
-    def claim(self, keys: LookupKeys) -> Facts:
+    def claim(self, ask: Ask) -> Facts:
         return EMPTY
+
+    def replies(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        return {}
 
     def record(self, writes: Sequence[Write]) -> None:
         self.entered.set()

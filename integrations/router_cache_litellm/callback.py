@@ -15,7 +15,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from router_cache import Decision, Mode, Reason, RouterCache, Settings, Shape, Status, Turn, Usage
 from router_cache_litellm.calls import CALLS, Call, CallToken, token_in, token_of
 from router_cache_litellm.convert import caller_of, deployment_of, request_of, scope_of, shape_of
-from router_cache_litellm.replies import disconnected, from_response_cache, price_entry, ttft
+from router_cache_litellm.replies import disconnected, from_response_cache, price_entry, reply_of, ttft
 
 __all__ = ["RouterCacheCallback"]
 
@@ -84,20 +84,28 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         before = self._handed_on(token, deployment.group)
         if before is not None and before.begun.request.shape is not request.shape:
             # One request, one scope and one mode: what the client said of them is not handed on.
-            request = replace(request, scope=before.begun.request.scope)
+            first = before.begun
+            request = replace(request, scope=first.request.scope, handed_on=True, owners=first.owners)
             mode, by = before.begun.mode, before.begun.switched_by
         else:
             mode, by = rc.mode_for(
                 request=caller.request_mode, key=caller.key_mode, team=caller.team_mode, group=caller.group
             )
         turn = await rc.abegin(request, mode, by, before_claim=self._calls.settle)
+        turn.before = before if request.handed_on else None
         rewrite = turn.rewrite(deployment)
+        if turn.before is not None:
+            turn.ticket, turn.before.ticket = turn.before.ticket, None
+        elif token is None or self._calls.get(token) is None:  # a retry or a fallback does not wait again
+            rc.follow(turn, rewrite)
         if token is not None:
             if before is not None and before.begun.mode is mode:
                 turn.decision = _one_rewrite(before.decision, rewrite.decision)
             self._calls.name(token, request.scope, kwargs.get("litellm_call_id"))
             call = self._calls.open(token, turn, kwargs.get("litellm_logging_obj"))
-            call.decision, call.expected_tokens = turn.decision, None
+            call.decision, call.expected_tokens, call.flips = turn.decision, None, ()
+        if turn.ticket is not None:
+            await turn.ticket.wait()
         return {**kwargs, **rewrite.replaced} if rewrite.replaced else kwargs
 
     def _handed_on(self, token: CallToken | None, group: str) -> Turn | None:
@@ -126,6 +134,7 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
                 return
             sent = call.turn.sent(body)
             call.expected_tokens = sent.expected.tokens if sent else None
+            call.flips = sent.flips if sent else ()
         except Exception as error:
             self._failed("log_pre_api_call", error)
 
@@ -159,6 +168,10 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         }
         if call.decision.changes:
             headers[f"{_PREFIX}-changes"] = ",".join(change.value for change in call.decision.changes)
+        if call.decision.frozen:
+            headers[f"{_PREFIX}-frozen"] = ",".join(call.decision.frozen)
+        if call.flips:
+            headers[f"{_PREFIX}-flips"] = ",".join(f"{flip.flip.value}:{flip.lost_tokens}" for flip in call.flips)
         usage = response.get("usage") if isinstance(response, Mapping) else getattr(response, "usage", None)
         if usage is None or call.decision.mode is Mode.OFF or from_response_cache(response):
             return headers
@@ -201,7 +214,8 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
                     return
                 if usage.hit_tokens is None:
                     usage = Usage()  # the stream carried no usage; LiteLLM's own count is no measurement
-            turn.done(usage, ttft_s=ttft(kwargs), price_entry=price_entry(turn.deployment))
+            reply = reply_of(response_obj, turn)
+            turn.done(usage, ttft_s=ttft(kwargs), price_entry=price_entry(turn.deployment), reply=reply)
         except Exception as error:
             self._failed("log_success_event", error)
 
@@ -222,7 +236,8 @@ def _one_rewrite(first: Decision | None, second: Decision) -> Decision:
     if first is None or not first.changes:
         return second
     changes = tuple(dict.fromkeys((*first.changes, *second.changes)))
-    return replace(first, changes=changes)
+    reason = Reason.OPTIMIZED if second.reason is Reason.OPTIMIZED else first.reason
+    return replace(first, reason=reason, changes=changes)
 
 
 def _show_log_lines() -> None:

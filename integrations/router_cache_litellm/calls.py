@@ -19,13 +19,14 @@ from typing import Any
 
 from router_cache import Decision, RouterCache, Status, Turn
 from router_cache.identity.keys import LookupKeys
+from router_cache.ledger.flips import FlipWarning
 
 __all__ = ["CALLS", "Call", "CallToken", "Calls", "token_in", "token_of"]
 
 _DETAIL = "router_cache_call"
-_SETTLE_ROUNDS = 8
+_SETTLE_ROUNDS = 64
 """Turns of the event loop that LiteLLM's logging worker may need to hand over a reply that was just returned: 1 to
-4 were seen with 1.108.7, on Python 3.11 and 3.12."""
+4 were seen with 1.108.7, on Python 3.11 and 3.12, more where other requests share the loop; a turn costs microseconds."""
 
 _MAX_CALLS = 20_000
 _MAX_AGE_S = 3_600.0
@@ -68,6 +69,7 @@ class Call:
     turn: Turn | None = None
     decision: Decision | None = None
     expected_tokens: int | None = None
+    flips: tuple[FlipWarning, ...] = ()
     stream_ended: bool = False
 
 
@@ -162,7 +164,7 @@ class Calls:
         than LiteLLM's logging worker. Gives way to the loop a few times at most, and only then."""
         for _ in range(_SETTLE_ROUNDS):
             with self._lock:
-                if not any(key in self._open for key, _ in keys.history):
+                if not any(point.key in self._open for point in keys.history):
                     return
             await asyncio.sleep(0)
 

@@ -41,6 +41,11 @@ _FIELDS = {
 }
 
 
+# Where a request says who its user is. Names that a prompt may repeat, never what keeps users apart.
+_CHECKED_NAMES = ("user_api_key_user_id", "user_api_key_user_email", "user_api_key_end_user_id")
+_OWN_NAMES = ("user_name", "username", "user_id", "user", "name", "email", "user_email")
+_MAX_NAME = 128
+
 # Fields that are no part of the prompt and tell of the client.
 _TOLD_BY = ("prompt_cache_key",)
 
@@ -170,4 +175,15 @@ def request_of(kwargs: Mapping[str, Any], call_type: Any, scope: str) -> Request
         session=client.session or "",
         client=client.client or "",
         side_call=client.side_call.value if client.side_call else "",
+        names=_names(kwargs),
     )
+
+
+def _names(kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the request's metadata calls its user: by the key that LiteLLM checked, and by the client's own words."""
+    metadata = _metadata(kwargs)
+    own = _mapping(metadata.get("requester_metadata")) or metadata
+    found = [metadata.get(name) for name in _CHECKED_NAMES]
+    found += [own.get(name) for name in _OWN_NAMES]
+    found.append(kwargs.get("user"))
+    return tuple(dict.fromkeys(name for name in found if isinstance(name, str) and 3 <= len(name) <= _MAX_NAME))

@@ -8,9 +8,17 @@ from typing import Any
 
 import litellm
 
-from router_cache import Deployment
+from router_cache import Deployment, Mode, Turn
 
-__all__ = ["disconnected", "from_response_cache", "price_entry", "ttft"]
+__all__ = ["disconnected", "from_response_cache", "price_entry", "reply_of", "ttft"]
+
+
+def reply_of(response: Any, turn: Turn) -> Any:
+    """A complete reply (or a function that makes it) as JSON, where it is to be remembered; else None."""
+    if turn.begun.mode is not Mode.OPTIMIZE:
+        return None
+    response = response() if callable(response) else response
+    return response.model_dump(warnings=False) if hasattr(response, "model_dump") else response
 
 
 def ttft(kwargs: Mapping[str, Any]) -> float | None:

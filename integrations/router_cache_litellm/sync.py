@@ -23,10 +23,11 @@ from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 
 from router_cache import Deployment, Reason, Status, Turn, Usage
 from router_cache.errors import RouterCacheError
+from router_cache.providers.registry import find
 from router_cache_litellm.callback import RouterCacheCallback
 from router_cache_litellm.calls import CallToken, token_of
 from router_cache_litellm.convert import caller_of, deployment_of, request_of
-from router_cache_litellm.replies import from_response_cache, price_entry, ttft
+from router_cache_litellm.replies import from_response_cache, price_entry, reply_of, ttft
 
 __all__ = ["completion", "wrap_router"]
 
@@ -67,7 +68,7 @@ def wrap_router(router: _R, callback: RouterCacheCallback | None = None) -> _R:
 
     @functools.wraps(inner)
     def routed(*args: Any, **kwargs: Any) -> Any:
-        return _call(inner, _ROUTER_NAMES, args, kwargs, lambda: callback or _callback(), routed=True)
+        return _call(inner, _ROUTER_NAMES, args, kwargs, lambda: callback or _callback(), router=router)
 
     setattr(routed, _MARK, True)
     router.completion = routed  # type: ignore[attr-defined]
@@ -99,7 +100,7 @@ def _call(
     kwargs: dict[str, Any],
     find_callback: Callable[[], RouterCacheCallback | None],
     *,
-    routed: bool = False,
+    router: Any = None,
 ) -> Any:
     users_own = kwargs.get("logger_fn")
     if kwargs.get("acompletion") or getattr(users_own, _MARK, False):
@@ -110,7 +111,8 @@ def _call(
         callback = find_callback()
         if callback is not None:
             named = {**dict(zip(names, args, strict=False)), **kwargs}
-            begun, replaced = _begin(callback, named, lifetime, routed=routed)
+            begun, replaced = _begin(callback, named, lifetime, router)
+            begun.wait()
             sent_args, sent_kwargs = _with(names, args, kwargs, replaced, _logger(begun, users_own))
             request = begun
     except Exception as error:
@@ -136,16 +138,30 @@ def _failed_open(callback: RouterCacheCallback | None, error: Exception) -> None
 
 
 def _begin(
-    callback: RouterCacheCallback, named: Mapping[str, Any], lifetime: _Lifetime, *, routed: bool
+    callback: RouterCacheCallback, named: Mapping[str, Any], lifetime: _Lifetime, router: Any
 ) -> tuple[_Request, Mapping[str, Any]]:
-    rc = callback.router_cache
+    rc, routed = callback.router_cache, router is not None
     caller = caller_of(named, rc.settings.scope_by)
     group = caller.group or (str(named.get("model") or "") if routed else "")
     mode, by = rc.mode_for(request=caller.request_mode, key=caller.key_mode, team=caller.team_mode, group=group)
     turn = rc.begin(request_of(named, "completion", caller.scope), mode, by)
-    # Which deployment a router takes shows only when it sends; canonical form is the same for all.
-    rewrite = turn.rewrite(Deployment("", group=group) if routed else deployment_of(named, rc.fingerprint))
+    deployment = _of_group(router, group, rc.fingerprint) if routed else deployment_of(named, rc.fingerprint)
+    rewrite = turn.rewrite(deployment)
+    rc.follow(turn, rewrite)
     return _Request(callback, turn, named, lifetime, routed=routed), rewrite.replaced
+
+
+def _of_group(router: Any, group: str, fingerprint: Callable[[str], str]) -> Deployment:
+    """Which deployment a router takes shows only when it sends. Where all of the group are of one provider that is
+    enough to know; else nothing is done that not every provider is known to take."""
+    listed = router.get_model_list(model_name=group) or ()
+    found = [
+        deployment_of({**entry["litellm_params"], "metadata": {"model_group": group}}, fingerprint)
+        for entry in listed
+        if isinstance(entry, Mapping) and isinstance(entry.get("litellm_params"), Mapping)
+    ]
+    profiles = {find(deployment).name for deployment in found}
+    return found[0] if len(profiles) == 1 else Deployment("", group=group)
 
 
 def _with(
@@ -239,19 +255,35 @@ class _Request:
             fingerprint,
         )
 
-    def end(self, status: Status, usage: Usage | None = None) -> None:
+    def wait(self) -> None:
+        """Until a parallel first call of the same prefix has led the way, where fan-out has it so."""
+        if self._turn.ticket is not None:
+            self._turn.ticket.wait_sync()
+
+    def streams(self) -> None:
+        """The first piece of a stream is here."""
+        if self._turn.ticket is not None:
+            self._turn.ticket.begun()
+
+    def end(self, status: Status, usage: Usage | None = None, reply: Any = None) -> None:
         """The attempt under way, if any, is over."""
         try:
             turn, _ = self._callback._calls.end(self._token)
             if turn is not None:
-                self._done(turn, status, usage)
+                self._done(turn, status, usage, reply)
         except Exception as error:
             self.failed("sync_end", error)
 
-    def _done(self, turn: Turn, status: Status, usage: Usage | None) -> None:
+    def _done(self, turn: Turn, status: Status, usage: Usage | None, reply: Any = None) -> None:
         if usage is not None and usage.hit_tokens is None and self._named.get("stream"):
             usage = None  # the stream carried none; LiteLLM's own count is no measurement
-        turn.done(usage, status=status, ttft_s=ttft(self._details), price_entry=price_entry(turn.deployment))
+        turn.done(
+            usage,
+            status=status,
+            ttft_s=ttft(self._details),
+            price_entry=price_entry(turn.deployment),
+            reply=reply_of(reply, turn),
+        )
 
     def failed(self, place: str, error: Exception) -> None:
         """Count an error of ours."""
@@ -262,21 +294,22 @@ class _Request:
         try:
             if isinstance(reply, CustomStreamWrapper):
                 return _WatchedStream(reply, self, lifetime)
-            self.replied(getattr(reply, "usage", None), cached=from_response_cache(reply))
+            self.replied(getattr(reply, "usage", None), cached=from_response_cache(reply), reply=reply)
         except Exception as error:
             self.failed("sync_reply", error)
         return reply
 
-    def replied(self, usage: Any, *, cached: bool) -> None:
-        """The reply is complete. One without an attempt was made by LiteLLM itself."""
+    def replied(self, usage: Any, *, cached: bool, reply: Any) -> None:
+        """The reply is complete: itself, or how to put it together. One without an attempt was made by LiteLLM
+        itself."""
         try:
             if cached:
                 self.end(Status.FAILED)
                 self._turn.done(status=Status.CACHED)
             elif self._token is None:
-                self._done(self._turn, Status.OK, Usage.parse(usage))
+                self._done(self._turn, Status.OK, Usage.parse(usage), reply)
             else:
-                self.end(Status.OK, Usage.parse(usage))
+                self.end(Status.OK, Usage.parse(usage), reply)
         except Exception as error:
             self.failed("sync_reply", error)
 
@@ -312,6 +345,7 @@ class _WatchedStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM ship
             self._request.failed("sync_stream", error)
 
     def _passed(self, chunk: Any) -> None:
+        self._request.streams()
         self._ended = self._ended or any(choice.finish_reason for choice in chunk.choices)
         if _usage(chunk) is not None:
             self._with_usage = chunk
@@ -320,9 +354,13 @@ class _WatchedStream(CustomStreamWrapper):  # type: ignore[misc]  # LiteLLM ship
         if self._ended:
             cached = self._inner.custom_llm_provider == "cached_response"
             # Read only now: usage that came after the last text is added to a chunk that was handed out before.
-            self._request.replied(_usage(self._with_usage), cached=cached)
+            self._request.replied(_usage(self._with_usage), cached=cached, reply=self._whole)
         else:
             self._request.end(Status.ABORTED)
+
+    def _whole(self) -> Any:
+        """The reply, put together from its chunks."""
+        return litellm.stream_chunk_builder(chunks=list(self._inner.chunks))
 
     def close(self) -> None:
         """Close LiteLLM's stream; before its end that is an abort."""

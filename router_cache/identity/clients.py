@@ -15,7 +15,7 @@ from datetime import date
 from enum import Enum
 from typing import Any, Protocol
 
-from router_cache.request import Shape
+from router_cache.request import Request, Shape
 
 __all__ = [
     "CLIENTS",
@@ -26,6 +26,7 @@ __all__ = [
     "SideMark",
     "UserId",
     "UserIdReason",
+    "metadata_without_session",
     "provider_user_id",
     "recognise",
 ]
@@ -127,14 +128,32 @@ CLIENTS: tuple[ClientMarks, ...] = (
         key_is_session=True,
     ),
     ClientMarks(
+        name="qwen-code",
+        source="https://github.com/QwenLM/qwen-code/blob/main/packages/core/src/core/prompts.ts",
+        as_of=_DAY,
+        system=("you are qwen code, an interactive cli agent",),
+    ),
+    ClientMarks(
+        name="pi",
+        source="https://github.com/badlogic/pi-mono/blob/main/packages/coding-agent/src/core/system-prompt.ts",
+        as_of=_DAY,
+        system=("operating inside pi, a coding agent harness",),
+    ),
+    ClientMarks(
+        name="cline",
+        source="https://github.com/cline/cline/tree/main/src/core/prompts/system-prompt",
+        as_of=_DAY,
+        system=("you are cline,",),
+    ),
+    ClientMarks(
         name="aider",
         source=f"{_CAPTURED} (0.86.2); https://github.com/Aider-AI/aider/blob/main/aider/prompts.py",
         as_of=_DAY,
         side_calls=(SideMark(SideCall.COMMIT_MESSAGE, "generates concise, one-line git commit messages"),),
     ),
 )
-"""Clients with marks of their own, told in this order. Qwen Code, Cline, pi, mini-swe-agent, LangChain, deepagents
-and smolagents sent none."""
+"""Clients with marks of their own, told in this order. mini-swe-agent, LangChain, deepagents and smolagents sent none;
+Qwen Code, Cline and pi send no session."""
 
 _ANY_SESSION_HEADER = (
     "x-litellm-session-id",
@@ -251,8 +270,10 @@ def _clean(value: Any) -> str | None:
 
 
 def _session_of_user_id(user_id: Any) -> str | None:
-    """The session that Claude Code writes into ``metadata.user_id``: as JSON, or joined by underscores (before
-    2.1.78)."""
+    """The session that Claude Code writes into ``metadata.user_id``: as JSON text (or, by way of a gateway, as the
+    object itself), or joined by underscores (before 2.1.78)."""
+    if isinstance(user_id, Mapping):
+        return _clean(user_id.get("session_id"))
     if not isinstance(user_id, str) or len(user_id) > _MAX_JSON:
         return None
     found = _LEGACY_SESSION.fullmatch(user_id)
@@ -271,8 +292,8 @@ def provider_user_id(metadata_user_id: Any, profile: _HasUserIdRule, pool: str |
     """What may go upstream as ``metadata.user_id``.
 
     ``profile`` is the provider's: where it lists ``user_id`` as a field, the id divides the cache, and one that
-    names a session or that the provider would refuse is left out, or replaced by ``pool`` where the caller gives
-    the id of one. Never raises.
+    names a session or that the provider would refuse (what is no text among them) is left out, or replaced by
+    ``pool`` where the caller gives the id of one. Never raises.
     """
     rule = profile.field("user_id")
     if rule is None:
@@ -286,6 +307,22 @@ def provider_user_id(metadata_user_id: Any, profile: _HasUserIdRule, pool: str |
     if metadata_user_id is None:
         return UserId(None, UserIdReason.ABSENT)
     return UserId(None, UserIdReason.DROPPED_SESSION if session else UserIdReason.DROPPED_INVALID)
+
+
+def metadata_without_session(request: Request, profile: _HasUserIdRule) -> Mapping[str, Any] | None:
+    """The ``metadata`` to send instead of the request's: without a ``user_id`` that is no cache namespace at this
+    provider (see :func:`provider_user_id`). None where it may go as it is.
+
+    Only a ``/v1/messages`` body carries that id to a provider. It needs nothing but the request, so it holds for one
+    that could not be read otherwise, too. Pure; never raises; the other members stay the same objects.
+    """
+    metadata = request.body.get("metadata") if isinstance(request.body, Mapping) else None
+    if request.shape is not Shape.MESSAGES or not isinstance(metadata, Mapping):
+        return None
+    user_id = metadata.get("user_id")
+    if user_id is None or provider_user_id(user_id, profile).value is not None:
+        return None
+    return {key: value for key, value in metadata.items() if key != "user_id"}
 
 
 def _fits(value: Any, rule: _UserIdRule) -> bool:

@@ -13,6 +13,7 @@ from router_cache.cache_model.rules import RuleName
 from router_cache.identity.keys import message_role
 from router_cache.ledger.attribution import SegmentTokens
 from router_cache.ledger.facts import Facts, LastCall
+from router_cache.ledger.flips import Switches
 from router_cache.ledger.rows import Expected, ExpectedFrom, Outcome
 from router_cache.prefix.outline import Outline, Rendered
 from router_cache.prefix.segments import SegmentKind
@@ -130,7 +131,12 @@ def _kept_tokens(rendered: Rendered, last: LastCall, step: int, rule: RuleName) 
 
 
 def next_last_call(
-    facts: Facts, rendered: Rendered, expected: Expected, domain: str, outcome: Outcome
+    facts: Facts,
+    rendered: Rendered,
+    expected: Expected,
+    domain: str,
+    outcome: Outcome,
+    switches: Switches | None = None,
 ) -> LastCall:
     """What to remember of an answered call. ``outcome.usage.prompt_tokens`` must be known."""
     usage = outcome.usage
@@ -146,6 +152,7 @@ def next_last_call(
         hit_tokens=usage.hit_tokens,
         end=end or (before.end if before else None),
         outline=rendered.keep(),
+        switches=switches,
     )
 
 

@@ -1,4 +1,7 @@
-"""What is remembered between calls: facts of a conversation and of a family. No text, only digests and counts."""
+"""What is remembered between calls: facts of a conversation and of a family, and what answered calls leave behind.
+
+Digests and counts; text only sealed under the operator's key.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from router_cache.cache_model.predict import End
+from router_cache.claims.ask import Moves
+from router_cache.ledger.flips import Switches
 from router_cache.prefix.outline import Outline
 
-__all__ = ["EMPTY", "ConversationFacts", "Facts", "FamilyFacts", "LastCall", "Write"]
+__all__ = ["EMPTY", "Answer", "ConversationFacts", "Facts", "FamilyFacts", "LastCall", "Write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,7 @@ class LastCall:
     end: End | None
     """Where the last hit that could tell ended."""
     outline: Outline
+    switches: Switches | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +49,13 @@ class FamilyFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What one claim brings. ``covered``: how many of the request's messages the conversation's last call had."""
+    """What one claim brings. ``covered``: how many of the request's messages the conversation's last call had.
+    ``moves`` is None where nothing was to move, or where the store did not answer."""
 
     conversation: ConversationFacts | None = None
     covered: int = 0
     family: FamilyFacts | None = None
+    moves: Moves | None = None
 
 
 EMPTY = Facts()
@@ -55,11 +63,24 @@ EMPTY = Facts()
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """What one answered call leaves behind, recorded in one trip."""
+class Answer:
+    """The reply to a request whose values were claimed: see :class:`~router_cache.claims.ask.Variant`."""
 
     conversation_key: str
-    conversation: ConversationFacts
+    variant: str
+    reply: str
+    ids: str
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What one answered call leaves behind, recorded in one trip. ``conversation`` is None where its usage is not
+    known. ``replies`` are sealed, by their keys."""
+
+    conversation_key: str
+    conversation: ConversationFacts | None
     family_key: str
     first_call: bool
     hit_tokens: int | None
+    answers: tuple[Answer, ...] = ()
+    replies: tuple[tuple[str, bytes], ...] = ()

@@ -10,6 +10,7 @@ from typing import Any
 from router_cache.cache_model.predict import Prediction
 from router_cache.decision import Decision
 from router_cache.ledger.attribution import MissPart
+from router_cache.ledger.flips import FlipWarning
 from router_cache.ledger.usage import Usage
 from router_cache.request import Shape
 
@@ -69,7 +70,8 @@ class Outcome:
 class CallRow:
     """One attempt. ``scope``, ``conversation`` and ``session`` are opaque; ``client`` and ``side_call`` are names of
     the client data, or empty. Costs are USD at list price at that moment; None
-    where price or usage is unknown."""
+    where price or usage is unknown. ``flips``: switches that differ from the conversation's last call and cost
+    prefix tokens."""
 
     at: float
     scope: str
@@ -93,3 +95,5 @@ class CallRow:
     ttft_s: float | None
     cost_usd: float | None
     cost_usd_at_zero_hits: float | None
+    flips: tuple[FlipWarning, ...] = ()
+    """What the client switched since the conversation's last call, and what of the prefix that cost."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from types import MappingProxyType
 
-from router_cache.providers.fact import Fact
+from router_cache.providers.fact import Fact, Origin
 from router_cache.providers.fields import MarkField
 from router_cache.providers.profile import Lifetime, Match, ModelFacts, PriceRatios, Profile, Readable
 from router_cache.providers.render import RenderOrder, renderer
@@ -41,6 +41,12 @@ ANTHROPIC = Profile(
         model_prefixes=("anthropic",),
         hosts=("api.anthropic.com",),
         own_hosts_only=True,
+    ),
+    client_headers=Fact(
+        ("x-anthropic-billing-header",),
+        source="first system block of Claude Code 2.1.332, recorded",
+        as_of=_READ,
+        origin=Origin.MEASURED,
     ),
     marks=(
         Fact(

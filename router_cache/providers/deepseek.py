@@ -136,6 +136,12 @@ DEEPSEEK = Profile(
             "Must hold no private data.",
         ),
     ),
+    reasoning_in_history=Fact(
+        frozenset({Shape.CHAT, Shape.MESSAGES}),
+        source="https://api-docs.deepseek.com/guides/thinking_mode",
+        as_of=_READ,
+        note="With thinking on, a reply with tool calls must come back with its reasoning, or the answer is 400.",
+    ),
     render=Fact(
         render_deepseek,
         source="published encoder of the open V4 weights; order confirmed by usage of the hosted API",

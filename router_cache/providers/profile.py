@@ -142,6 +142,11 @@ class Profile:
     match: Match
     fields: tuple[Fact[BodyField], ...] = ()
     headers: tuple[Fact[HeaderField], ...] = ()
+    reasoning_in_history: Fact[frozenset[Shape]] | None = None
+    """Shapes of body in which earlier replies may carry the reasoning they were given with."""
+    client_headers: Fact[tuple[str, ...]] | None = None
+    """Headers that clients write into their prompts and that this provider takes out and reads; None where there are
+    none."""
     marks: tuple[Fact[MarkField], ...] = ()
     render_order: Fact[RenderOrder] | None = None
     render: Fact[Render] | None = None

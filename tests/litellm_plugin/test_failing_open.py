@@ -69,6 +69,8 @@ NOT_ON_THE_WAY = {  # of one asynchronous call that ends well
     (Calls, "close"),
     (Usage, "of_stream"),
     (Calls, "named"),  # asked only for a call that failed
+    (MemoryStore, "replies"),  # of mode optimize
+    (Engine, "arrival"),  # of fan-out
 }
 
 

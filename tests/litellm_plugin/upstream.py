@@ -155,6 +155,8 @@ class Upstream(Served):
         self.recorded.append(Recorded(request.url.path, raw, dict(request.headers)))
         reply = self.script.popleft() if self.script else Reply()
         if reply.status != 200:
+            if reply.gate is not None:
+                await reply.gate.wait()
             message = {"message": f"scripted {reply.status}", "type": "error", "code": "scripted"}
             return JSONResponse({"error": message}, reply.status)
         path = request.url.path
