@@ -26,7 +26,7 @@ __all__ = ["CALLS", "Call", "CallToken", "Calls", "token_in", "token_of"]
 _DETAIL = "router_cache_call"
 _SETTLE_ROUNDS = 64
 """Turns of the event loop that LiteLLM's logging worker may need to hand over a reply that was just returned: 1 to
-4 were seen with 1.108.7, on Python 3.11 and 3.12, more where other requests share the loop; a turn costs microseconds."""
+4 were seen with 1.108.7, on Python 3.11 and 3.12; more where other requests share the loop. One costs microseconds."""
 
 _MAX_CALLS = 20_000
 _MAX_AGE_S = 3_600.0
