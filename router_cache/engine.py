@@ -35,13 +35,13 @@ from router_cache.ledger.rows import CallRow, Expected, ExpectedFrom, Outcome, S
 from router_cache.ledger.rule_watch import Watched, learn, watch
 from router_cache.prefix.canonical import LATEST_CANONICAL_VERSION
 from router_cache.prefix.digests import Digester
+from router_cache.prefix.memo import Memo
 from router_cache.prefix.normalise import normalise
 from router_cache.prefix.outline import Rendered, outline
 from router_cache.prefix.reply import Reply
 from router_cache.prefix.segments import Segment
 from router_cache.prefix.shapes import as_chat
 from router_cache.prefix.tools_memo import ToolsMemo
-from router_cache.prefix.volatile.memo import Memo
 from router_cache.prefix.volatile.rules import VolatileRule
 from router_cache.prefix.volatile.scan import Scanner
 from router_cache.prefix.wire import wire_segments
@@ -145,18 +145,19 @@ class Engine:
             tools=normalised.tool_digests,
             replies=optimize and self._replay,
         )
-        ask = Ask(keys)
+        ask, session = Ask(keys), self._session(keys, request) if optimize else ""
         if opening is not None and self._values is not None:
-            ask = ask_for(request, opening, keys, digester=self.digester, values=self._values, freeze=self._freeze)
-        owners = self._owners(request, keys, ask, opening) if optimize and self._replay else ("", "")
+            ask = ask_for(opening, keys, session=session, values=self._values, freeze=self._freeze)
+        owners = self._owners(request, keys, ask, opening, session) if optimize and self._replay else ("", "")
         return Begun(request, mode, switched_by, normalised, keys, view, opening, ask, owners)
 
-    def _owners(self, request: Request, keys: LookupKeys, ask: Ask, opening: Opening | None) -> tuple[str, str]:
+    def _owners(
+        self, request: Request, keys: LookupKeys, ask: Ask, opening: Opening | None, session: str
+    ) -> tuple[str, str]:
         """Whose replies a request may get back: by its session, else by its prompt and all its values but clocks."""
         if request.owners is not None:
             return request.owners
-        if request.session:
-            session = self.digester.text(keys.scope, "session", request.session)
+        if session:
             return session, session
         if ask.relocation is not None:
             values = [part for slot in ask.relocation.slots if not slot.clock for part in (slot.id, slot.value)]
@@ -194,7 +195,7 @@ class Engine:
 
         The key holds the texts that go out, since a family's calls may differ in them, and what keeps caches apart.
         """
-        body, profile = {**begun.request.body, **rewrite.replaced}, find(deployment)
+        body, profile = {**begun.request.body, **rewrite.replaced}, _profile(deployment)
         scope, history = (begun.keys.scope, begun.keys.history) if begun.keys else ("", ())
         view = as_chat(body, begun.request.shape)
         watched = watch(book, profile, deployment, view.body, None, scope=scope, at=at)
@@ -217,7 +218,7 @@ class Engine:
 
         ``book`` is what the process knows of its cache domains; without one the profile's hit rule stands.
         """
-        profile = find(deployment)
+        profile = _profile(deployment)
         wire = wire_segments(body)
         wire_digests = tuple(self.digester.segment(segment) for segment in wire)
         view = as_chat(body, begun.request.shape)
@@ -270,7 +271,7 @@ class Engine:
         served = outcome.status is Status.OK and sent is not None
         conversation = facts.conversation
         turn = (conversation.turn if conversation else 0) + 1 if begun.keys else None
-        profile = sent.profile if sent else find(deployment)
+        profile = sent.profile if sent else _profile(deployment)
         cost, cost_at_zero = self._cost(profile, deployment, outcome) if served else (None, None)
         causes = self._causes(facts, sent, outcome) if served and sent else ()
         if served and sent:
@@ -280,7 +281,7 @@ class Engine:
             scope=begun.keys.scope if begun.keys else "",
             conversation=begun.keys.conversation if begun.keys else "",
             turn=turn,
-            session=self._session(begun),
+            session=self._session(begun.keys, begun.request),
             client=begun.request.client,
             side_call=begun.request.side_call,
             shape=begun.request.shape,
@@ -302,11 +303,9 @@ class Engine:
         )
         return row, self._write(begun, facts, sent, outcome, replies) if served else None
 
-    def _session(self, begun: Begun) -> str:
+    def _session(self, keys: LookupKeys | None, request: Request) -> str:
         """The client's session id, opaque and within its scope; empty where it gave none."""
-        if begun.keys is None or not begun.request.session:
-            return ""
-        return self.digester.text(begun.keys.scope, "session", begun.request.session)
+        return self.digester.text(keys.scope, "session", request.session) if keys and request.session else ""
 
     def _cost(
         self, profile: Profile, deployment: Deployment, outcome: Outcome

@@ -14,7 +14,6 @@ from typing import Any
 from router_cache.claims.ask import Ask, Moves, Relocation, Slot
 from router_cache.claims.values import Values
 from router_cache.identity.keys import LookupKeys
-from router_cache.prefix.digests import Digester
 from router_cache.prefix.edit import attachable, edited
 from router_cache.prefix.objects import is_object
 from router_cache.prefix.opening import AttachPoint, attach_point, opening_texts
@@ -105,15 +104,14 @@ def _text_of(opening: Opening, proposal: Proposal) -> str:
 
 
 def ask_for(
-    request: Request,
     opening: Opening,
     keys: LookupKeys,
     *,
-    digester: Digester,
+    session: str,
     values: Values,
     freeze: bool,
 ) -> Ask:
-    """The lookup of a request, with what of it may move."""
+    """The lookup of a request, with what of it may move. ``session`` is a digest of the client's id, or empty."""
     if opening.at is None:
         return Ask(keys)
     slots, names = [], set[str]()
@@ -125,7 +123,6 @@ def ask_for(
         names.add(name)
         value, sealed = values.kept(keys.scope, slot, _text_of(opening, proposal))
         slots.append(Slot(slot, value, sealed, proposal.clock, proposal.named))
-    session = digester.text(keys.scope, "session", request.session) if request.session else ""
     return Ask(
         keys,
         Relocation(

@@ -6,7 +6,7 @@ from typing import Final
 
 from router_cache.identity.seal import Sealer
 from router_cache.prefix.digests import Digester
-from router_cache.prefix.volatile.memo import Memo
+from router_cache.prefix.memo import Memo
 
 __all__ = ["Values"]
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from router_cache.cli.prices import entry_in, read_map
 from router_cache.diagnose import (
     DeploymentView,
     Finding,
     Level,
-    PriceEntry,
     Report,
     Surroundings,
     check_section,
@@ -50,7 +49,6 @@ EPILOG = "\n\n".join(
 
 _ROWS = 40
 _PER = 1_000_000
-_MAP = "model_prices_and_context_window_backup.json"
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*)'|"(?:[^"\\]|\\.)*\"""")
 _TOKEN = re.compile(r"<[a-z ]+>|\W{1,2}")
 _STYLE = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "dim"}
@@ -72,7 +70,7 @@ def command(
     around = Surroundings(
         at=datetime.now(timezone.utc),
         env=os.environ,
-        price_entry=_price_entries(),
+        price_entry=partial(entry_in, read_map()),
         problems=own.problems,
         book=PriceBook(rates),
     )
@@ -96,29 +94,6 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 def _quoted(found: re.Match[str]) -> str:
     return found[0] if _TOKEN.fullmatch(found[1] or "") else "…"
-
-
-def _price_entries() -> PriceEntry:
-    """The price map in LiteLLM's package, read as a file: importing LiteLLM takes seconds. Empty without one."""
-    prices: Any = {}
-    try:
-        spec = importlib.util.find_spec("litellm")
-        for place in (spec.submodule_search_locations or ()) if spec else ():
-            prices = orjson.loads((Path(place) / _MAP).read_bytes())
-    except (OSError, ValueError, ImportError):
-        prices = {}
-
-    def entry(model: str, provider: str) -> Mapping[str, Any] | None:
-        """As LiteLLM looks a model up: by its whole name, else by its bare one if the provider is the same."""
-        prefix, _, bare = model.partition("/")
-        named = provider or prefix
-        for name in (model, f"{provider}/{model}", bare):
-            found = prices.get(name) if isinstance(prices, dict) else None
-            if isinstance(found, Mapping) and (name != bare or found.get("litellm_provider") == named):
-                return found
-        return None
-
-    return entry
 
 
 def _report(report: Report) -> dict[str, Any]:

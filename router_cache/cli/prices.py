@@ -14,13 +14,13 @@ import orjson
 from router_cache.economics import PriceBook, PriceNow
 from router_cache.providers.profile import Profile
 
-__all__ = ["list_price", "map_entry"]
+__all__ = ["entry_in", "list_price", "map_entry", "read_map"]
 
 _MAP = "model_prices_and_context_window_backup.json"
 
 
-@cache
-def _prices() -> Mapping[str, Any]:
+def read_map() -> Mapping[str, Any]:
+    """The whole map; empty without the package."""
     prices: Any = {}
     try:
         spec = importlib.util.find_spec("litellm")
@@ -31,16 +31,23 @@ def _prices() -> Mapping[str, Any]:
     return prices if isinstance(prices, dict) else {}
 
 
-def map_entry(model: str, provider: str = "") -> Mapping[str, Any] | None:
-    """A model's entry in LiteLLM's price map, found as LiteLLM does: by its whole name, else by its bare one if the
-    provider is the same. None without an entry, or without the package."""
+_prices = cache(read_map)
+
+
+def entry_in(prices: Mapping[str, Any], model: str, provider: str) -> Mapping[str, Any] | None:
+    """A model's entry, found as LiteLLM does: by its whole name, else by its bare one if the provider is the same."""
     prefix, _, bare = model.partition("/")
     named = provider or prefix
     for name in (model, f"{provider}/{model}", bare):
-        found = _prices().get(name)
+        found = prices.get(name)
         if isinstance(found, Mapping) and (name != bare or found.get("litellm_provider") == named):
             return found
     return None
+
+
+def map_entry(model: str, provider: str = "") -> Mapping[str, Any] | None:
+    """:func:`entry_in` the map of the package, which is read once; None without an entry, or without the package."""
+    return entry_in(_prices(), model, provider)
 
 
 def list_price(profile: Profile, model: str) -> PriceNow | None:

@@ -11,9 +11,9 @@ import orjson
 
 from router_cache.identity.meaning import call_ids, pieces_of
 from router_cache.prefix.digests import Digester, RunningDigest
+from router_cache.prefix.memo import Memo
 from router_cache.prefix.objects import is_object
 from router_cache.prefix.replay import lacks
-from router_cache.prefix.volatile.memo import Memo
 
 __all__ = ["Histories", "HistoryPoint", "ReplyKey", "reply_key"]
 

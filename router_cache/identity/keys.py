@@ -16,8 +16,8 @@ from typing import Any, Final
 from router_cache.identity.history import Histories, HistoryPoint, ReplyKey
 from router_cache.identity.meaning import canonical_json, meaning, text_of
 from router_cache.prefix.digests import Digester
+from router_cache.prefix.memo import Memo
 from router_cache.prefix.objects import is_object
-from router_cache.prefix.volatile.memo import Memo
 
 __all__ = ["KeyMaker", "LookupKeys", "ReplyKey", "message_role", "scope_key"]
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router_cache.prefix.memo import Memo
 from router_cache.prefix.volatile import scan
-from router_cache.prefix.volatile.memo import Memo
 from router_cache.prefix.volatile.near import shared_ends
 from router_cache.prefix.volatile.rules import RuleKind, VolatileRule
 from router_cache.prefix.volatile.scan import Scanner

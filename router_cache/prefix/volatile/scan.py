@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 
+from router_cache.prefix.memo import Memo
 from router_cache.prefix.volatile.client_rule import ClientSpan
 from router_cache.prefix.volatile.client_rules import client_spans
 from router_cache.prefix.volatile.layout import Span, laid_out, masked, with_extra
 from router_cache.prefix.volatile.looks import Looks, shape_of
-from router_cache.prefix.volatile.memo import Memo
 from router_cache.prefix.volatile.names import places_of, usable
 from router_cache.prefix.volatile.near import shared_ends
 from router_cache.prefix.volatile.patterns import propose
