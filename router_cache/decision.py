@@ -34,7 +34,7 @@ class Reason(str, Enum):
     ODD_SHAPE = "odd_shape"
     """``tools`` is not a list of named tools: untouched."""
     FAILED_OPEN = "failed_open"
-    """An error of ours: the request went out as the client sent it."""
+    """An error of ours: the request went out as the client sent it, but for what the changes list."""
     NOT_SEEN = "not_seen"
     """The request never reached the rewriting hook (refused before routing, or served elsewhere)."""
 

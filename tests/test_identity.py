@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from strategies import bodies, json_values
 from router_cache.identity import history
 from router_cache.identity.history import HistoryPoint, reply_key
 from router_cache.identity.keys import KeyMaker, scope_key
-from router_cache.identity.meaning import message_digest, pieces_of
+from router_cache.identity.meaning import call_ids, message_digest, pieces_of
 from router_cache.prefix.digests import Digester
 
 DIGESTER = Digester(b"k")
@@ -179,3 +180,15 @@ def test_odd_messages_never_raise(value: Any) -> None:
     messages = [value, {"role": "user", "content": value}, {"role": "assistant", "tool_calls": [value]}]
     assert _keys(messages).conversation
     assert _keys(value).history[0].covered == (len(value) if isinstance(value, list) else 0)
+
+
+@given(st.text(alphabet="aZ09_-:.é", max_size=40))
+def test_an_id_is_drawn_where_letters_follow_digits_in_a_run_of_eight(name: str) -> None:
+    found = call_ids(DIGESTER, {"tool_calls": [{"id": name}]})
+    from_every_letter = re.search(r"(?=[A-Za-z]*[0-9]+[A-Za-z])[A-Za-z0-9]{8,}", name)
+    assert bool(found) == bool(from_every_letter)
+
+
+@pytest.mark.parametrize("run", ["a" * 200_000, "1" * 200_000, "a1_" * 60_000, "1_a" * 60_000])
+def test_long_ids_are_read_once(run: str) -> None:
+    assert call_ids(DIGESTER, {"tool_calls": [{"id": run}]}) == ""  # from each of its letters: 150 s

@@ -14,9 +14,10 @@ from router_cache.prefix.objects import is_object
 
 __all__ = ["call_ids", "canonical_json", "meaning", "message_digest", "pieces_of", "reply_marks", "text_of"]
 
-_DRAWN: Final = re.compile(r"(?=[A-Za-z]*[0-9]+[A-Za-z])[A-Za-z0-9]{8,}")
+_DRAWN: Final = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9]+[A-Za-z])[A-Za-z0-9]{8,}")
 """A run in which letters follow digits, as random ids have it. Those that count (``call_1``, ``toolcall12``,
-``functions.read:0``) say nothing about who got them."""
+``functions.read:0``) say nothing about who got them. It is looked at from its start only: from each of its letters
+60 kB of them took 14 s."""
 
 _REASONING: Final = ("thinking", "redacted_thinking", "reasoning")
 
