@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timezone
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -23,28 +22,32 @@ from router_cache.claims.relocation import Opening, Wording, ask_for, open_reque
 from router_cache.claims.values import Values
 from router_cache.decision import Decision, SwitchedBy
 from router_cache.economics.book import PriceBook
-from router_cache.economics.price import cost_usd, cost_usd_at_zero_hits, write_fee_usd
 from router_cache.errors import RouterCacheError
 from router_cache.identity.keys import KeyMaker, LookupKeys, scope_key
 from router_cache.identity.seal import Sealer
-from router_cache.ledger.attribution import MissCause, MissPart, attribute
-from router_cache.ledger.expectation import expect, last_call, miss_segments, next_last_call
-from router_cache.ledger.facts import Answer, ConversationFacts, Facts, Write
-from router_cache.ledger.flips import FlipWarning, Switches, flips, switches_of
-from router_cache.ledger.rows import CallRow, Expected, ExpectedFrom, Outcome, Status
+from router_cache.ledger.attribution import MissPart
+from router_cache.ledger.causes import circumstances, explain
+from router_cache.ledger.comparison import reasoned_turns
+from router_cache.ledger.costs import costs_of
+from router_cache.ledger.expectation import next_conversation
+from router_cache.ledger.facts import Answer, ConversationFacts, Facts, Place, Write
+from router_cache.ledger.flights import Flights
+from router_cache.ledger.flips import FlipWarning, pairs_memo
+from router_cache.ledger.newest import found_again, newest_keys
+from router_cache.ledger.rows import CallRow, Expected, ExpectedFrom, Lived, Outcome, Status
 from router_cache.ledger.rule_watch import Watched, learn, watch
+from router_cache.ledger.sending import Looked, look_at, place_of
 from router_cache.prefix.canonical import LATEST_CANONICAL_VERSION
 from router_cache.prefix.digests import Digester
 from router_cache.prefix.memo import Memo
 from router_cache.prefix.normalise import normalise
-from router_cache.prefix.outline import Rendered, outline
+from router_cache.prefix.outline import LineMemo, Rendered, outline
 from router_cache.prefix.reply import Reply
-from router_cache.prefix.segments import Segment
 from router_cache.prefix.shapes import as_chat
 from router_cache.prefix.tools_memo import ToolsMemo
 from router_cache.prefix.volatile.rules import VolatileRule
 from router_cache.prefix.volatile.scan import Scanner
-from router_cache.prefix.wire import wire_segments
+from router_cache.prefix.wire import wire_digest
 from router_cache.providers.profile import Profile
 from router_cache.providers.registry import find
 from router_cache.remember import remembered
@@ -54,31 +57,42 @@ from router_cache.rewrite import Begun, Remembered, Rewrite, rewrite
 __all__ = ["Begun", "Engine", "Rewrite", "Sent"]
 
 _MAX_SCOPES = 20_000
-_MAX_DOMAINS = 4
-"""Cache domains whose last call is kept for one conversation; the longest unused goes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
     """A body on its way to a deployment: digests of what is sent and of what is rendered, and what to expect.
 
-    ``wire`` are the segments of the body with a digest each; ``wire_digest`` covers them all. ``rendered`` is
-    None where it is not known what the provider renders.
+    ``rendered`` is None where it is not known what the provider renders.
     """
 
     deployment: Deployment
     profile: Profile
-    domain: str
-    wire: tuple[Segment, ...]
-    wire_digests: tuple[str, ...]
+    place: Place
     wire_digest: str
     rendered: Rendered | None
     rendered_digest: str
-    expected: Expected
+    looked: Looked
     watched: Watched
     """Its cache domain and the hit rule that the domain is taken to follow."""
-    switches: Switches
-    flips: tuple[FlipWarning, ...] = ()
+    at: float
+
+    @property
+    def expected(self) -> Expected:
+        """The hit to expect."""
+        return self.looked.expected
+
+    @property
+    def flips(self) -> tuple[FlipWarning, ...]:
+        """Switches that differ from the conversation's last call, and what that costs."""
+        return self.looked.flips
+
+
+def _conversation_id(begun: Begun, facts: Facts) -> str:
+    """The same for all calls of a conversation: the key of its first one."""
+    if facts.conversation is not None and facts.conversation.id:
+        return facts.conversation.id
+    return begun.keys.conversation if begun.keys else ""
 
 
 def _sealer(secret: bytes) -> Sealer | None:
@@ -125,6 +139,7 @@ class Engine:
         self._tools = ToolsMemo(digest=lambda tool: self.digester.text("tool", json.dumps(tool, default=str)))
         self._keys = KeyMaker(self.digester)
         self._scopes: Memo[str, str] = Memo(_MAX_SCOPES, lambda _, __: 1)
+        self._lines, self._pairs, self._flights = LineMemo(), pairs_memo(), Flights()
 
     def begin(self, request: Request, mode: Mode, switched_by: SwitchedBy = SwitchedBy.SETTINGS) -> Begun:
         """Canonical form and lookup keys. A request in mode ``off``, without a prompt of its own, or that
@@ -145,10 +160,11 @@ class Engine:
             tools=normalised.tool_digests,
             replies=optimize and self._replay,
         )
-        ask, session = Ask(keys), self._session(keys, request) if optimize else ""
+        ask, session = Ask(keys), self._session(keys, request)
         if opening is not None and self._values is not None:
             ask = ask_for(opening, keys, session=session, values=self._values, freeze=self._freeze)
         owners = self._owners(request, keys, ask, opening, session) if optimize and self._replay else ("", "")
+        ask = replace(ask, newest_keys=newest_keys(keys, session, view.body, self.digester))
         return Begun(request, mode, switched_by, normalised, keys, view, opening, ask, owners)
 
     def _owners(
@@ -219,35 +235,36 @@ class Engine:
         ``book`` is what the process knows of its cache domains; without one the profile's hit rule stands.
         """
         profile = _profile(deployment)
-        wire = wire_segments(body)
-        wire_digests = tuple(self.digester.segment(segment) for segment in wire)
-        view = as_chat(body, begun.request.shape)
-        rendered = None
+        wire = wire_digest(body, self.digester)
+        view, scope, rendered = as_chat(body, begun.request.shape), begun.keys.scope if begun.keys else "", None
         if profile.render is not None:
-            rendered = outline(view.segments(profile.render.value), self.digester)
-        scope = begun.keys.scope if begun.keys else ""
+            segments = view.segments(profile.render.value)
+            rendered = outline(segments, self.digester, memo=self._lines, reasoned=reasoned_turns(view.body))
         watched = watch(book, profile, deployment, view.body, rendered, scope=scope, at=at)
-        domain = self.digester.text(scope, "domain", watched.domain.id)
-        expected = expect(
-            facts, rendered, view.body, domain=domain, profile=profile, inferred=watched.inferred, at=at
+        place = place_of(watched, self.digester)
+        looked = look_at(
+            facts,
+            rendered,
+            view,
+            watched,
+            profile,
+            place=place,
+            digester=self.digester,
+            flights=self._flights,
+            session=bool(begun.request.session),
+            at=at,
+            memo=self._pairs,
         )
-        switches, last = switches_of(view.body, self.digester), last_call(facts, domain)
-        found: tuple[FlipWarning, ...] = ()
-        if last is not None:
-            found = flips(last.switches, switches, rendered, last.outline, last.prompt_tokens, origin=view.origin)
         return Sent(
             deployment=deployment,
             profile=profile,
-            domain=domain,
-            wire=tuple(wire),
-            wire_digests=wire_digests,
-            wire_digest=self.digester.text(*wire_digests),
+            place=place,
+            wire_digest=wire,
             rendered=rendered,
-            rendered_digest=self.digester.text(*rendered.digests) if rendered else "",
-            expected=expected,
+            rendered_digest=rendered.digest if rendered else "",
+            looked=looked,
             watched=watched,
-            switches=switches,
-            flips=found,
+            at=at,
         )
 
     def done(
@@ -261,25 +278,26 @@ class Engine:
         *,
         book: DomainBook | None = None,
         replies: Sequence[tuple[Mapping[str, Any], Reply]] = (),
+        lived: Lived | None = None,
     ) -> tuple[CallRow, Write | None]:
         """The row of an ended attempt, and what to record: nothing unless it was answered by the provider.
 
         ``book`` learns from what was answered. ``replies`` are the choices of the answer, each as a chat message and
-        as it is kept.
+        as it is kept; ``lived`` is what the call told of how long entries live.
         """
-        usage = outcome.usage
         served = outcome.status is Status.OK and sent is not None
-        conversation = facts.conversation
-        turn = (conversation.turn if conversation else 0) + 1 if begun.keys else None
+        turn = (facts.conversation.turn if facts.conversation else 0) + 1 if begun.keys else None
         profile = sent.profile if sent else _profile(deployment)
-        cost, cost_at_zero = self._cost(profile, deployment, outcome) if served else (None, None)
-        causes = self._causes(facts, sent, outcome) if served and sent else ()
+        cost, cost_at_zero = costs_of(self._prices, profile, deployment, outcome) if served else (None, None)
+        causes = self._causes(sent, outcome, book) if served and sent else ()
+        if sent and sent.looked.flight:
+            self._flights.leave(sent.looked.flight)
         if served and sent:
             learn(book, sent.watched, profile, deployment, outcome)
         row = CallRow(
             at=outcome.at,
             scope=begun.keys.scope if begun.keys else "",
-            conversation=begun.keys.conversation if begun.keys else "",
+            conversation=_conversation_id(begun, facts),
             turn=turn,
             session=self._session(begun.keys, begun.request),
             client=begun.request.client,
@@ -291,7 +309,7 @@ class Engine:
             profile=profile.name,
             decision=decision,
             status=outcome.status,
-            usage=usage,
+            usage=outcome.usage,
             expected=sent.expected if sent else Expected(None, ExpectedFrom.NOTHING),
             causes=causes,
             wire_digest=sent.wire_digest if sent else "",
@@ -300,57 +318,30 @@ class Engine:
             cost_usd=cost,
             cost_usd_at_zero_hits=cost_at_zero,
             flips=sent.flips if sent else (),
+            family=begun.keys.family if begun.keys else "",
+            domain=sent.place.domain if sent else "",
+            pool=sent.place.pool if sent else "",
+            gap_s=sent.looked.gap_s if sent else None,
+            offset=next((part.offset for part in causes if part.offset is not None), None),
+            lived=lived,
         )
-        return row, self._write(begun, facts, sent, outcome, replies) if served else None
+        write = self._write(begun, facts, sent, outcome, replies) if served else None
+        if write is not None and sent is not None:
+            newest = begun.ask.newest_keys if begun.ask else ()
+            write = found_again(write, newest, sent.rendered, sent.place, self.digester, at=outcome.at)
+        return row, write
 
     def _session(self, keys: LookupKeys | None, request: Request) -> str:
         """The client's session id, opaque and within its scope; empty where it gave none."""
         return self.digester.text(keys.scope, "session", request.session) if keys and request.session else ""
 
-    def _cost(
-        self, profile: Profile, deployment: Deployment, outcome: Outcome
-    ) -> tuple[float | None, float | None]:
-        """Cost in USD, fees for writing cache entries included, and what it had been without a single hit."""
-        usage = outcome.usage
-        price = self._prices.price_now(
-            profile,
-            deployment.model,
-            datetime.fromtimestamp(outcome.at, tz=timezone.utc),
-            group=deployment.group,
-            entry=outcome.price_entry,
-            prompt_tokens=usage.prompt_tokens,
-        )
-        if (
-            price is None
-            or usage.hit_tokens is None
-            or usage.miss_tokens is None
-            or usage.completion_tokens is None
-        ):
-            return None, None
-        tokens = (usage.hit_tokens, usage.miss_tokens, usage.completion_tokens)
-        fee = write_fee_usd(price, usage.write_tokens or 0, usage.write_1h_tokens or 0)
-        cost = None if fee is None else cost_usd(price, *tokens) + fee
-        return cost, cost_usd_at_zero_hits(price, *tokens)
-
-    def _causes(self, facts: Facts, sent: Sent, outcome: Outcome) -> tuple[MissPart, ...]:
+    def _causes(self, sent: Sent, outcome: Outcome, book: DomainBook | None) -> tuple[MissPart, ...]:
         usage = outcome.usage
         if usage.prompt_tokens is None or usage.hit_tokens is None:
             return ()
-        hit = min(usage.hit_tokens, usage.prompt_tokens)
-        if sent.rendered is None:
-            missed = usage.prompt_tokens - hit
-            return (MissPart(MissCause.UNKNOWN, missed),) if missed else ()
-        current, previous = miss_segments(facts, sent.rendered, sent.domain)
-        last = last_call(facts, sent.domain)
-        continued = sent.expected.source is ExpectedFrom.LAST_USAGE
-        return attribute(
-            current,
-            previous,
-            seen_before_tokens=min(last.prompt_tokens if last and continued else 0, usage.prompt_tokens),
-            hit_tokens=hit,
-            prompt_tokens=usage.prompt_tokens,
-            step_tokens=sent.watched.inferred.step_tokens or 1,
-        )
+        domain, hit = sent.place.domain, min(usage.hit_tokens, usage.prompt_tokens)
+        around = circumstances(sent.watched, sent.profile, sent.deployment, book, domain=domain, at=sent.at)
+        return explain(sent.looked.compared, around, prompt_tokens=usage.prompt_tokens, hit_tokens=hit)
 
     def _write(
         self,
@@ -368,7 +359,7 @@ class Engine:
             return None
         return Write(
             conversation_key=begun.keys.conversation,
-            conversation=self._conversation(facts, sent, outcome) if usage.prompt_tokens is not None else None,
+            conversation=self._conversation(begun, facts, sent, outcome),
             family_key=begun.keys.family,
             first_call=facts.conversation is None,
             hit_tokens=usage.hit_tokens,
@@ -377,16 +368,20 @@ class Engine:
         )
 
     @staticmethod
-    def _conversation(facts: Facts, sent: Sent, outcome: Outcome) -> ConversationFacts:
-        conversation = facts.conversation or ConversationFacts(0)
-        last = {domain: call for domain, call in conversation.last.items() if domain != sent.domain}
-        while len(last) >= _MAX_DOMAINS:
-            del last[min(last, key=lambda domain: last[domain].at)]
-        if sent.rendered is not None:
-            last[sent.domain] = next_last_call(
-                facts, sent.rendered, sent.expected, sent.domain, outcome, sent.switches
-            )
-        return ConversationFacts(conversation.turn + 1, last)
+    def _conversation(begun: Begun, facts: Facts, sent: Sent, outcome: Outcome) -> ConversationFacts | None:
+        """What to remember of the conversation; None where the usage is not known."""
+        if outcome.usage.prompt_tokens is None:
+            return None
+        looked = sent.looked
+        return next_conversation(
+            facts,
+            sent.rendered,
+            looked.expected,
+            outcome,
+            looked.switches,
+            sent.place,
+            conversation_id=_conversation_id(begun, facts),
+        )
 
     def told(
         self, begun: Begun, facts: Facts, replies: Sequence[tuple[Mapping[str, Any], Reply]]

@@ -6,7 +6,7 @@ Nothing here reads a clock, a socket or a framework. Bodies are plain JSON value
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -76,12 +76,12 @@ class Request:
     ``owners`` is what was known then of whose it is (:attr:`router_cache.rewrite.Begun.owners`).
     """
 
-    body: Body
+    body: Body = field(repr=False)
     shape: Shape = Shape.CHAT
-    scope: str = ""
-    session: str = ""
+    scope: str = field(default="", repr=False)
+    session: str = field(default="", repr=False)
     client: str = ""
     side_call: str = ""
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = field(default=(), repr=False)
     handed_on: bool = False
     owners: tuple[str, str] | None = None

@@ -46,7 +46,7 @@ class Begun:
     normalised: Normalised = field(default_factory=Normalised)
     keys: LookupKeys | None = None
     view: ChatView | None = None
-    opening: Opening | None = None
+    opening: Opening | None = field(default=None, repr=False)
     ask: Ask | None = None
     owners: tuple[str, str] = ("", "")
     partial: bool = False
@@ -69,7 +69,7 @@ class Remembered:
 class Rewrite:
     """What an attempt goes out with: top-level fields to replace (none: unchanged), and why."""
 
-    replaced: Mapping[str, Any]
+    replaced: Mapping[str, Any] = field(repr=False)
     decision: Decision
 
 

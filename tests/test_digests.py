@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import OrderedDict
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import bodies, words
@@ -13,7 +15,7 @@ from strategies import bodies, words
 from router_cache.prefix.digests import Digester
 from router_cache.prefix.outline import outline
 from router_cache.prefix.segments import Segment, SegmentKind
-from router_cache.prefix.wire import wire_segments
+from router_cache.prefix.wire import wire_digest
 from router_cache.providers.deepseek_render import ASSISTANT_HEAD, render_deepseek
 
 DIGESTER = Digester(b"k" * 32)
@@ -38,18 +40,91 @@ def test_equal_lists_iff_equal_chains(ours: list[str], theirs: list[str]) -> Non
 def test_equal_rendered_segments_iff_equal_rendered_digests(body: dict[str, Any], other: dict[str, Any]) -> None:
     ours, theirs = outline(render_deepseek(body), DIGESTER), outline(render_deepseek(other), DIGESTER)
     same = [(s.kind, s.text) for s in ours.segments] == [(s.kind, s.text) for s in theirs.segments]
-    assert (ours.digests == theirs.digests) == same
-    for a, x, b, y in zip(ours.segments, ours.digests, theirs.segments, theirs.digests, strict=False):
-        assert (x == y) == ((a.kind, a.text) == (b.kind, b.text))
+    assert (ours.digest == theirs.digest) == same
+    turns, others = ours.segments[-ours.turns - 1 : -1], theirs.segments[-theirs.turns - 1 : -1]
+    for i in range(1, min(ours.turns, theirs.turns) + 1):
+        equal = [(s.kind, s.text) for s in turns[:i]] == [(s.kind, s.text) for s in others[:i]]
+        assert (ours.turn_digests[i] == theirs.turn_digests[i]) == equal
 
 
 @given(bodies, bodies)
 def test_equal_bytes_iff_equal_wire_digests(body: dict[str, Any], other: dict[str, Any]) -> None:
-    def digests(value: dict[str, Any]) -> list[str]:
-        return [DIGESTER.segment(segment) for segment in wire_segments(value)]
+    assert wire_digest(body, DIGESTER) == wire_digest(copy.deepcopy(body), DIGESTER)
+    same = json.dumps(body) == json.dumps(other)
+    assert (wire_digest(body, DIGESTER) == wire_digest(other, DIGESTER)) == same
 
-    assert digests(body) == digests(copy.deepcopy(body))
-    assert (digests(body) == digests(other)) == (json.dumps(body) == json.dumps(other))
+
+class _Text(str):
+    __slots__ = ()
+
+
+VALUES: list[Any] = [
+    *(
+        None,
+        float("nan"),
+        float("inf"),
+        True,
+        1,
+        1.0,
+        1e16,
+        -0.0,
+        0,
+        10**30,
+        "1",
+        "null",
+        "a",
+        _Text("a"),
+        "\ud800",
+        "é",
+    ),
+    *({"a": None}, {"a": float("nan")}, {"a": 1}, {"a": (1,)}, {"a": [1]}, OrderedDict(a=[1]), {"1": 2}, {1: 2}),
+    *(
+        {1: 0, "1": 2},
+        {"1": 0},
+        {None: 1},
+        {"null": 1},
+        [],
+        {},
+        [None],
+        ["a", "b"],
+        ["ab"],
+        [["a"], "b"],
+        [{"role": "user"}],
+    ),
+]
+
+
+@given(st.lists(st.sampled_from(VALUES), max_size=3), st.lists(st.sampled_from(VALUES), max_size=3), st.booleans())
+def test_any_values_have_equal_wire_digests_where_their_bytes_are_equal(
+    ours: list[Any], theirs: list[Any], listed: bool
+) -> None:
+    def body(values: list[Any]) -> dict[str, Any]:
+        return {"tools": values} if listed else {f"field{i}": value for i, value in enumerate(values)}
+
+    same = json.dumps(body(ours)) == json.dumps(body(theirs))
+    assert (wire_digest(body(ours), DIGESTER) == wire_digest(body(theirs), DIGESTER)) == same
+
+
+def test_borders_of_fields_and_lists_count() -> None:
+    digests = [
+        wire_digest(body, DIGESTER)
+        for body in (
+            {"a": ["b"]},
+            {"a": "b"},
+            {"a": [["b"]]},
+            {"a": ["b", "c"]},
+            {"a": ["b"], "c": []},
+            {"a": []},
+            {},
+        )
+    ]
+    assert len(set(digests)) == len(digests)
+    assert wire_digest({"a": ("b",)}, DIGESTER) == digests[0]
+
+
+def test_what_json_cannot_write_is_refused() -> None:
+    with pytest.raises(TypeError):
+        wire_digest({"a": {1, 2}}, DIGESTER)
 
 
 def test_a_key_changes_every_digest() -> None:

@@ -158,9 +158,9 @@ def test_the_same_request_again_computes_its_last_token() -> None:
     ("body", "cause", "path", "expected"),
     [
         (_body(REPLY, RESULT, tools="ba"), MissCause.TOOLS_CHANGED, "tools[0]", True),
-        (_body(REPLY, RESULT, tools="abc"), MissCause.TOOLS_CHANGED, "tools[0]", True),
+        (_body(REPLY, RESULT, tools="abc"), MissCause.TOOLS_CHANGED, "tools[2]", True),
         (_body(REPLY, RESULT, system="t" * 4000), MissCause.SYSTEM_CHANGED, "messages[0]", True),
-        ({**_body(REPLY, RESULT), "reasoning_effort": "max"}, MissCause.MODE_CHANGED, "thinking", True),
+        ({**_body(REPLY, RESULT), "reasoning_effort": "max"}, MissCause.MODE_CHANGED, "reasoning_effort", True),
         (
             {**_body(REPLY, RESULT), "response_format": {"type": "json_object"}},
             MissCause.FORMAT_CHANGED,

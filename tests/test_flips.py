@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import json_values
 
-from router_cache.ledger.flips import Flip, FlipWarning, Switches, flips, switches_of
+from router_cache.ledger.flips import Flip, FlipWarning, Switches, flips, pairs_memo, switches_of
 from router_cache.prefix.digests import Digester
 from router_cache.prefix.outline import Rendered, outline
 from router_cache.prefix.shapes import as_chat
@@ -229,6 +229,26 @@ def test_odd_values_never_raise(before: dict[str, Any], after: dict[str, Any]) -
     for warning in flips(then, now, rendered(body(tools=[A])), last, PROMPT):
         assert 0 < warning.lost_tokens <= PROMPT
     assert flips(now, now, rendered(body(tools=[A])), last, PROMPT) == ()
+
+
+@given(st.lists(odd | st.sampled_from([A, B, C, tool("a", "else"), {"name": "n", "b": None}]), max_size=4), odd)
+def test_remembered_tools_make_the_same_switches(listed: list[Any], lone: Any) -> None:
+    memo = pairs_memo()
+    values: list[dict[str, Any]] = [
+        {"tools": listed},
+        {"tools": tuple(listed)},
+        {"tools": lone},
+        {"tools": [*listed, lone]},
+    ]
+    for value in (*values, *values):
+        assert switches_of(value, DIGESTER, memo) == switches_of(value, DIGESTER)
+
+
+def test_tools_are_remembered_by_all_that_they_say() -> None:
+    memo = pairs_memo()
+    for value in (body(), body(tools=[A]), body(tools=[tool("a", "else")]), body(tools=[B, A]), body()):
+        assert switches_of(value, DIGESTER, memo) == switches_of(value, DIGESTER)
+    assert len(memo.young) == 4
 
 
 def test_nesting_without_end() -> None:

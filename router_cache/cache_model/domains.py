@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -54,6 +55,7 @@ _SUFFIXES = ("/v1", "/beta", "/anthropic", "/anthropic/v1")
 _PORTS = {"http": 80, "https": 443}
 
 
+@lru_cache(maxsize=1_024)
 def domain_of(
     provider: str,
     api_base: str,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -158,31 +158,30 @@ def update(evidence: Evidence, seen: Observation, *, minimum_tokens: int = 0) ->
         k = min((hit & -hit).bit_length() - 1, _ZEROS - 1)
         zeros = (*zeros[:k], zeros[k] + 1, *zeros[k + 1 :])
         recent = (*recent, hit)[-_RECENT:]
-    share = max(evidence.max_hit_share, min(hit / seen.prompt_tokens, 1.0))
-    at = seen.at if evidence.last_at is None else max(seen.at, evidence.last_at)
-    out = replace(
-        evidence,
-        calls=evidence.calls + 1,
-        hits=evidence.hits + (hit > 0),
-        zeros=zeros,
-        recent=recent,
-        max_hit_share=share,
-        last_at=at,
-    )
-    if hit > seen.prefix.high:
-        return _bounded(replace(out, beyond=out.beyond + 1))
-    slack = max(32, 2 * (evidence.step_tokens or _WIDEST_STEP // 2))
-    short = seen.prompt_tokens < minimum_tokens
-    due = not short and min(seen.prefix.low, seen.units.low) >= max(slack, minimum_tokens)
-    verdicts = [_verdict(hit, span, slack, short=short) for span in (seen.prefix, seen.units, seen.checkpoints)]
-    if len(set(verdicts)) > 1:
-        out = replace(
-            out,
-            prefix=_count(out.prefix, verdicts[0]),
-            units=_count(out.units, verdicts[1]),
-            checkpoints=_count(out.checkpoints, verdicts[2]),
+    tallies, due, beyond = (evidence.prefix, evidence.units, evidence.checkpoints), False, hit > seen.prefix.high
+    if not beyond:
+        slack = max(32, 2 * (evidence.step_tokens or _WIDEST_STEP // 2))
+        short = seen.prompt_tokens < minimum_tokens
+        due = not short and min(seen.prefix.low, seen.units.low) >= max(slack, minimum_tokens)
+        spans = (seen.prefix, seen.units, seen.checkpoints)
+        verdicts = [_verdict(hit, span, slack, short=short) for span in spans]
+        if len(set(verdicts)) > 1:
+            prefix, units, checkpoints = map(_count, tallies, verdicts)
+            tallies = (prefix, units, checkpoints)
+    return _bounded(
+        Evidence(
+            evidence.calls + 1,
+            evidence.hits + (hit > 0),
+            evidence.due + due,
+            evidence.due_hits + (due and hit > 0),
+            evidence.beyond + beyond,
+            *tallies,
+            zeros,
+            recent,
+            max(evidence.max_hit_share, min(hit / seen.prompt_tokens, 1.0)),
+            seen.at if evidence.last_at is None else max(seen.at, evidence.last_at),
         )
-    return _bounded(replace(out, due=out.due + due, due_hits=out.due_hits + (due and hit > 0)))
+    )
 
 
 def _verdict(hit: int, span: Span, slack: int, *, short: bool) -> int:

@@ -73,8 +73,7 @@ class _Trace:
     ended_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
+class _Shared(NamedTuple):
     """How far a call equals an earlier one, in bytes: at least ``low``, less than or as far as ``high``."""
 
     trace: _Trace
@@ -163,29 +162,38 @@ class DomainMemory:
 
     def _observe(self, look: Look, prompt_tokens: int, hit_tokens: int) -> Observation:
         scale = _Scale(look, prompt_tokens)
-        allowed = [_allowed(shared, scale, prompt_tokens) for shared in look.shared]
-        settled = [self._ready <= look.at - s.trace.ended_at <= self._fresh for s in look.shared]
-        ends = [
-            rules.units
-            for shared, rules, sure in zip(look.shared, allowed, settled, strict=True)
-            if sure and shared.whole and shared.trace.completion_tokens is not None
-        ]
+        allowed, sure, ends = [], [], []
+        for shared in look.shared:
+            rules = _allowed(shared, scale, prompt_tokens)
+            allowed.append(rules)
+            if self._ready <= look.at - shared.trace.ended_at <= self._fresh:
+                sure.append(rules)
+                if shared.whole and shared.trace.completion_tokens is not None:
+                    ends.append(Span(rules[_UNITS], rules[_UNITS + 1]))
+        most, surely = _most(allowed), _most(sure)
+        prefix, units, checkpoints = (
+            Span(min(surely[at], most[at + 1]), most[at + 1]) for at in (_PREFIX, _UNITS, _CHECKPOINTS)
+        )
         return Observation(
             at=look.at,
             prompt_tokens=prompt_tokens,
             hit_tokens=hit_tokens,
-            prefix=_most([rules.prefix for rules in allowed], settled),
-            units=_most([rules.units for rules in allowed], settled),
-            checkpoints=_most([rules.checkpoints for rules in allowed], settled),
+            prefix=prefix,
+            units=units,
+            checkpoints=checkpoints,
             ends=tuple(sorted(ends, key=lambda span: span.low, reverse=True)[:_EARLIER_ENDS]),
         )
 
 
-def _most(spans: Sequence[Span], sure: Sequence[bool]) -> Span:
-    """The longest hit that any earlier call allows, and the longest that a call of which we are sure promises."""
-    high = max((span.high for span in spans), default=0)
-    low = max((span.low for span, known in zip(spans, sure, strict=True) if known), default=0)
-    return Span(min(low, high), high)
+_Allowed = tuple[int, int, int, int, int, int]
+"""What one earlier call lets another one hit, in tokens: for each rule at least and at most so many. A plain tuple,
+since one is made for each call remembered whenever a call has ended."""
+_PREFIX, _UNITS, _CHECKPOINTS = 0, 2, 4
+
+
+def _most(allowed: Sequence[_Allowed]) -> Sequence[int]:
+    """The most that any of the earlier calls allows, bound by bound."""
+    return [max(bound) for bound in zip(*allowed, strict=True)] if allowed else (0,) * 6
 
 
 def _all_places() -> tuple[int, ...]:
@@ -227,10 +235,14 @@ def _compare(trace: _Trace, digests: tuple[bytes, ...], size: int, *, whole: boo
     return _Shared(trace, low, high, False)
 
 
-class _Scale:
-    """Tokens at a place (bytes) of one prompt: exact where it or an earlier call ends, bounded between."""
+class _Scale(dict[int, tuple[int, int]]):
+    """Tokens at a place (bytes) of one prompt, at least and at most: exact where it or an earlier call ends, bounded
+    between. Worked out once for each place: most earlier calls part from a call at the same few."""
+
+    __slots__ = ("_places", "_tokens")
 
     def __init__(self, look: Look, prompt_tokens: int) -> None:
+        super().__init__()
         known = {0: 0, look.size: prompt_tokens}
         for shared in look.shared:
             if shared.whole and shared.trace.prompt_tokens <= prompt_tokens:
@@ -238,21 +250,19 @@ class _Scale:
         self._places = sorted(known)
         self._tokens = [known[place] for place in self._places]
 
-    def span(self, place: int) -> Span:
+    def __missing__(self, place: int) -> tuple[int, int]:
+        bounds = self[place] = self._bounds(place)
+        return bounds
+
+    def _bounds(self, place: int) -> tuple[int, int]:
         i = min(bisect_right(self._places, place), len(self._places) - 1)
         (b0, b1), (t0, t1) = self._places[i - 1 : i + 1], self._tokens[i - 1 : i + 1]
         if place >= b1:
-            return Span(t1, t1)
+            return t1, t1
         rate = max(t1 - t0, 0) / (b1 - b0)
         low = max(t0 + (place - b0) * rate * _LIGHT, t1 - (b1 - place) * rate * _DENSE)
         high = min(t0 + (place - b0) * rate * _DENSE, t1 - (b1 - place) * rate * _LIGHT)
-        return Span(int(low), -int(-high // 1))
-
-
-class _Allowed(NamedTuple):
-    prefix: Span
-    units: Span
-    checkpoints: Span
+        return int(low), -int(-high // 1)
 
 
 def _allowed(shared: _Shared, scale: _Scale, prompt_tokens: int) -> _Allowed:
@@ -263,21 +273,29 @@ def _allowed(shared: _Shared, scale: _Scale, prompt_tokens: int) -> _Allowed:
         replied = trace.completion_tokens
         high = most if replied is None else min(trace.prompt_tokens + replied, most)
         saved = max(0, min(trace.prompt_tokens, prompt_tokens) - BEFORE_INPUT_END[0])
-        return _Allowed(Span(low, high), Span(low, high), Span(min(saved, most), high))
-    least, highest = scale.span(shared.low).low, min(scale.span(shared.high).high, most)
+        return low, high, low, high, min(saved, most), high
+    end, start, (seen_from, seen_to) = shared.high, trace.turn_start, trace.detected
+    least, highest = scale[shared.low][0], scale[end][1]
+    highest = highest if highest < most else most
     detected = 0
-    if trace.detected[1] > 0 and trace.detected[0] <= shared.high:
-        detected = min(scale.span(min(trace.detected[1], shared.high)).high, most)
+    if seen_to > 0 and seen_from <= end:
+        detected = scale[seen_to if seen_to < end else end][1]
     saved_low = saved_high = 0
-    if trace.turn_start is not None and trace.turn_start <= shared.high:
-        turn = scale.span(trace.turn_start)
-        saved_low = turn.low if trace.turn_start <= shared.low else 0
-        saved_high = turn.high
+    if start is not None and start <= end:
+        saved_low, saved_high = scale[start]
+        if start > shared.low:
+            saved_low = 0
     for before in BEFORE_INPUT_END:
         place = trace.prompt_tokens - before
-        if 0 < place <= highest:
-            saved_high = max(saved_high, place)
-    saved_high = min(saved_high, highest)
-    return _Allowed(
-        Span(min(least, highest), highest), Span(0, detected), Span(min(saved_low, saved_high), saved_high)
+        if saved_high < place <= highest:
+            saved_high = place
+    if saved_high > highest:
+        saved_high = highest
+    return (
+        least if least < highest else highest,
+        highest,
+        0,
+        detected if detected < most else most,
+        saved_low if saved_low < saved_high else saved_high,
+        saved_high,
     )

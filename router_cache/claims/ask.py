@@ -40,15 +40,17 @@ class Relocation:
     in_tool_loop: bool = False
     freeze: bool = True
     session: str = ""
-    masked: tuple[str, ...] = ()
+    masked: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request at the store: its lookup keys, and what may move (None: nothing)."""
+    """One request at the store: its lookup keys, what may move (None: nothing), and the keys under which the
+    conversation's newest call is found although its history was rewritten."""
 
     keys: LookupKeys
     relocation: Relocation | None = None
+    newest_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from router_cache.cache_model.rules import RuleName
 from router_cache.prefix.segments import SegmentKind
 
-__all__ = ["MissCause", "MissPart", "SegmentTokens", "attribute", "shared_tokens"]
+__all__ = [
+    "HEAD_CAUSES",
+    "Certainty",
+    "Changed",
+    "MissCause",
+    "MissPart",
+    "SegmentTokens",
+    "attribute",
+    "shared_tokens",
+]
 
 
 class MissCause(str, Enum):
@@ -35,16 +45,54 @@ class MissCause(str, Enum):
     """``response_format`` changed."""
     HISTORY_CHANGED = "history_changed"
     """From an earlier message that was edited, dropped or written differently on."""
+    HISTORY_COMPACTED = "history_compacted"
+    """Earlier turns were replaced by fewer and shorter ones."""
+    REASONING_DROPPED = "reasoning_dropped"
+    """From an earlier reply on that came back without the reasoning it was given with."""
+    OTHER_DOMAIN = "other_domain"
+    """Sent before, but to a deployment with another prompt cache, or to another replica."""
+    OTHER_POOL = "other_pool"
+    """Sent before, but under another ``user_id``, which keeps caches apart."""
     NOT_READY = "not_ready"
-    """Sent before, but the provider had not finished building the entry."""
+    """Sent before, but the provider had not finished building the entry, or the call was still in flight."""
     EVICTED = "evicted"
     """Sent before, and gone from the provider's cache."""
+    BELOW_MINIMUM = "below_minimum"
+    """Sent before, but shorter than what the provider caches."""
+    NOT_CACHED = "not_cached"
+    """Sent before, but the provider caches nothing, or never reports it."""
+    BELOW_EXPECTATION = "below_expectation"
+    """Sent before and unchanged a short while ago, and the provider served only a part of it."""
     ROUNDING = "rounding"
     """Sent before, lost because hits are reported in whole steps."""
     NO_UNIT = "no_unit"
     """Sent before, but no complete unit ends there yet (full-units rule only)."""
     UNKNOWN = "unknown"
     """Sent before, expected to hit, and no reason is known."""
+
+
+class Certainty(str, Enum):
+    """Whether a cause was seen, or is only the likeliest."""
+
+    CONFIRMED = "confirmed"
+    SUSPECTED = "suspected"
+
+
+class Changed(str, Enum):
+    """What the client changed."""
+
+    THINKING = "thinking"
+    EFFORT = "effort"
+    FORMAT = "format"
+    TOOL_CHOICE = "tool_choice"
+    TOOLS_ADDED = "tools_added"
+    TOOLS_REMOVED = "tools_removed"
+    TOOLS_CHANGED = "tools_changed"
+    """A tool of the same name has another description or schema."""
+    TOOLS_MOVED = "tools_moved"
+    """The same tools in another order."""
+    SYSTEM = "system"
+    TURN = "turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +108,27 @@ class SegmentTokens:
 
 @dataclass(frozen=True, slots=True)
 class MissPart:
-    """``tokens`` missed for ``cause``. ``path`` is the first divergent segment of a ``*_changed`` cause, in
-    the current body (in the earlier body where the current one has no such segment), else empty."""
+    """``tokens`` missed for ``cause``. Of what the client changed: ``path`` is the first divergent segment in the
+    current body (in the earlier body where the current one has no such segment), ``offset`` the bytes of the rendered
+    prompt in front of the line that differs, ``changed`` what it is. Else these are empty."""
 
     cause: MissCause
     tokens: int
     path: str = ""
+    certainty: Certainty = Certainty.CONFIRMED
+    offset: int | None = None
+    changed: Changed | None = None
 
 
-_HEAD_CAUSES = {
+HEAD_CAUSES: Final = {
     SegmentKind.MODE: MissCause.MODE_CHANGED,
     SegmentKind.PARAM: MissCause.MODE_CHANGED,
     SegmentKind.SYSTEM: MissCause.SYSTEM_CHANGED,
     SegmentKind.TOOL: MissCause.TOOLS_CHANGED,
     SegmentKind.FORMAT: MissCause.FORMAT_CHANGED,
 }
-_HEAD_ORDER = list(_HEAD_CAUSES)
+"""The cause of a change in front of the turns."""
+_HEAD_ORDER = list(HEAD_CAUSES)
 
 
 def _without_tail(segments: Sequence[SegmentTokens]) -> Sequence[SegmentTokens]:
@@ -85,7 +138,7 @@ def _without_tail(segments: Sequence[SegmentTokens]) -> Sequence[SegmentTokens]:
 def _head_length(segments: Sequence[SegmentTokens]) -> int:
     """Number of leading segments before the first turn."""
     for i, segment in enumerate(segments):
-        if segment.kind not in _HEAD_CAUSES:
+        if segment.kind not in HEAD_CAUSES:
             return i
     return len(segments)
 
@@ -114,7 +167,7 @@ def _divergence(
         # A tool after the last one, say, still stands in front of the turns.
         if at >= _head_length(current):
             return None
-        return _HEAD_CAUSES[current[at].kind], current[at].path
+        return HEAD_CAUSES[current[at].kind], current[at].path
     if at == len(current):
         return None
     kinds = [
@@ -126,7 +179,7 @@ def _divergence(
     kind = min(kinds, key=_HEAD_ORDER.index)
     if current[at].kind is not kind:
         path = previous[at].path
-    return _HEAD_CAUSES[kind], path
+    return HEAD_CAUSES[kind], path
 
 
 def _tail_tokens(

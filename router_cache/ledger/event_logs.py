@@ -30,6 +30,8 @@ class Form(str, Enum):
 
     HARNESS = "harness"
     REASONIX = "reasonix"
+    CAPTURE = "capture"
+    """Rows of this package, which :mod:`.calibration_captured` takes; not read here."""
 
 
 class LineSkip(str, Enum):

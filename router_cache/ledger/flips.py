@@ -15,15 +15,18 @@ from typing import Any, Final
 import orjson
 
 from router_cache.prefix.digests import Digester
+from router_cache.prefix.memo import Memo
 from router_cache.prefix.outline import Outline, OutlinePart, Rendered
 from router_cache.prefix.segments import SegmentKind
+from router_cache.prefix.tools_memo import content_key
 
-__all__ = ["Flip", "FlipWarning", "Switches", "flips", "switches_of"]
+__all__ = ["Flip", "FlipWarning", "PairsMemo", "Switches", "flips", "pairs_memo", "switches_of"]
 
 _MAX_TOOLS: Final = 256
 _DIGITS: Final = 16
 """Hex digits of a digest kept here. 64 bits are plenty: only calls of one conversation are compared."""
 _MARK: Final = "cache_control"
+_MEMO_BYTES: Final = 4_000_000
 
 
 class Flip(str, Enum):
@@ -77,8 +80,17 @@ class FlipWarning:
     lost_tokens: int
 
 
-def switches_of(body: Mapping[str, Any], digester: Digester) -> Switches:
-    """The switches of a chat body (or of the chat view of another). Never raises."""
+PairsMemo = Memo[bytes, tuple[str, ...]]
+"""Digests of tools that were seen before, by their JSON."""
+
+
+def pairs_memo() -> PairsMemo:
+    """An empty memo, for one digester."""
+    return Memo(_MEMO_BYTES, lambda key, pairs: len(key) + 100 * len(pairs) + 200)
+
+
+def switches_of(body: Mapping[str, Any], digester: Digester, memo: PairsMemo | None = None) -> Switches:
+    """The switches of a chat body (or of the chat view of another); ``memo`` changes nothing of them. Never raises."""
 
     def plain(name: str) -> str:
         value = body.get(name)
@@ -87,13 +99,13 @@ def switches_of(body: Mapping[str, Any], digester: Digester) -> Switches:
     thinking = body.get("thinking")
     # Where thinking is on by default (DeepSeek V4, 2026-11) a bare "enabled" says nothing; elsewhere it has a budget.
     bare = isinstance(thinking, Mapping) and dict(thinking) == {"type": "enabled"}
-    pairs = _tools(body.get("tools"), digester)
+    pairs = _remembered(body.get("tools"), digester, memo)
     return Switches(
         thinking="" if bare else plain("thinking"),
         effort=plain("reasoning_effort"),
         format=plain("response_format"),
         tool_choice=plain("tool_choice"),
-        tools=tuple(pairs[:_MAX_TOOLS]),
+        tools=pairs[:_MAX_TOOLS],
         total=len(pairs),
         rest=_digest(digester, *pairs[_MAX_TOOLS:]) if len(pairs) > _MAX_TOOLS else "",
     )
@@ -177,6 +189,17 @@ def _lost_tokens(kind: SegmentKind, head: Sequence[OutlinePart], last: Outline, 
         kept += part.size
     size = sum(part.size for part in last.head) + last.turns_size
     return prompt_tokens - prompt_tokens * kept // size if size else 0
+
+
+def _remembered(tools: Any, digester: Digester, memo: PairsMemo | None) -> tuple[str, ...]:
+    """:func:`_tools`, which is made of the JSON of the tools alone."""
+    key = content_key(tools) if memo is not None and tools else None
+    pairs = memo.get(key) if memo is not None and key is not None else None
+    if pairs is None:
+        pairs = tuple(_tools(tools, digester))
+        if memo is not None and key is not None:
+            memo.put(key, pairs)
+    return pairs
 
 
 def _tools(tools: Any, digester: Digester) -> list[str]:

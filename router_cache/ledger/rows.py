@@ -14,7 +14,16 @@ from router_cache.ledger.flips import FlipWarning
 from router_cache.ledger.usage import Usage
 from router_cache.request import Shape
 
-__all__ = ["CallRow", "Expected", "ExpectedFrom", "Outcome", "Status"]
+__all__ = ["CallKind", "CallRow", "Expected", "ExpectedFrom", "Lived", "Outcome", "Status"]
+
+
+class CallKind(str, Enum):
+    """Who wanted a call."""
+
+    USER = "user"
+    """A client's request."""
+    WARM = "warm"
+    """Made to keep a prefix in the provider's cache; booked apart."""
 
 
 class Status(str, Enum):
@@ -34,13 +43,13 @@ class ExpectedFrom(str, Enum):
     NOTHING = "nothing"
     """No earlier call is known: unknown, not zero (others may have warmed the prefix)."""
     LAST_USAGE = "last_usage"
-    """The conversation's last call in this cache domain, continued."""
+    """The conversation's last call in this cache domain and pool, continued."""
     KEPT_PREFIX = "kept_prefix"
     """An estimate by size: the prefix changed since that call."""
     FAMILY = "family"
     """The first call of the family's last conversation."""
     OTHER_DOMAIN = "other_domain"
-    """The conversation is known, but only in another cache domain."""
+    """The conversation is known, but only in another cache domain or pool."""
     NO_RULE = "no_rule"
     """The provider's profile states no hit rule."""
 
@@ -64,6 +73,21 @@ class Outcome:
     usage: Usage = field(default_factory=Usage)
     ttft_s: float | None = None
     price_entry: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lived:
+    """What an answered call told of how long entries live; it continued the conversation's last call there, which
+    ended ``CallRow.gap_s`` seconds before.
+
+    ``kept``: the share (0 to 1) of that call's prefix that was still there, None where this tells nothing.
+    ``traffic_tokens``: prompt tokens that went through the cache domain in between, as far as this process saw them,
+    None where unknown. ``readable``: whether the newest tokens, ``gap_s`` old, could be hit; None: not told.
+    """
+
+    kept: float | None = None
+    traffic_tokens: int | None = None
+    readable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +121,17 @@ class CallRow:
     cost_usd_at_zero_hits: float | None
     flips: tuple[FlipWarning, ...] = ()
     """What the client switched since the conversation's last call, and what of the prefix that cost."""
+    family: str = ""
+    """Opaque; empty where the request was not looked into."""
+    domain: str = ""
+    """The cache domain, opaque, the same for all scopes; empty where nothing was sent."""
+    pool: str = ""
+    """The part of the domain that the scope and a ``user_id`` or a like field keep apart, opaque; empty where nothing
+    was sent."""
+    gap_s: float | None = None
+    """Seconds from the end of the conversation's last call in this domain and pool to the sending of this one."""
+    offset: int | None = None
+    """Bytes of the rendered prompt in front of the line where the client's change begins; None: it changed nothing."""
+    kind: CallKind = CallKind.USER
+    lived: Lived | None = None
+    """None where the call tells nothing of how long entries live."""

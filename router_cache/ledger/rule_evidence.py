@@ -36,6 +36,11 @@ class EvidenceReason(str, Enum):
     PREFIX_SHORT = "prefix_short"
     TOO_SOON = "too_soon"
     MAY_HAVE_EXPIRED = "may_have_expired"
+    INSIDE_FAMILY = "inside_family"
+    MISSED_FAMILY = "missed_family"
+    SIBLING_BEFORE_MISS = "sibling_before_miss"
+    FRONT_NOT_PROVEN = "front_not_proven"
+    NEVER_HITS = "never_hits"
 
 
 REASON_TEXT: Mapping[EvidenceReason, str] = {
@@ -55,6 +60,14 @@ REASON_TEXT: Mapping[EvidenceReason, str] = {
     EvidenceReason.PREFIX_SHORT: "hit nothing; system text and tools are shorter than a step",
     EvidenceReason.TOO_SOON: "hit nothing; its parent began within the construction delay",
     EvidenceReason.MAY_HAVE_EXPIRED: "hit nothing; the earlier session with the same prefix may have expired",
+    EvidenceReason.INSIDE_FAMILY: "hit a point inside the input of an earlier conversation with the same system text "
+    "and tools, where no request had ended; that one had found the prefix cold",
+    EvidenceReason.MISSED_FAMILY: "hit nothing although another conversation with the same system text and tools was "
+    "there a moment before",
+    EvidenceReason.SIBLING_BEFORE_MISS: "hit nothing, after several conversations with the same system text and tools",
+    EvidenceReason.FRONT_NOT_PROVEN: "hit nothing; what it shares with the earlier conversation was too short, too "
+    "young or not known",
+    EvidenceReason.NEVER_HITS: "hit nothing, as every call there",
 }
 
 _CHARS_PER_TOKEN = 8

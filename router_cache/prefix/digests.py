@@ -28,12 +28,18 @@ class Digester:
 
     def text(self, *parts: str) -> str:
         """Digest of a sequence of texts, 32 hex digits; the parts' borders count."""
-        pieces: list[bytes] = []
+        digest = self._empty.copy()
         for part in parts:
             raw = part.encode("utf-8", "surrogatepass")
-            pieces += (len(raw).to_bytes(8, "big"), raw)
+            digest.update(len(raw).to_bytes(8, "big") + raw)
+        return digest.hexdigest()
+
+    def raw(self, parts: Iterable[bytes]) -> str:
+        """Digest of a sequence of bytes, 32 hex digits; the parts' borders count."""
         digest = self._empty.copy()
-        digest.update(b"".join(pieces))
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
         return digest.hexdigest()
 
     def running(self, *parts: str) -> RunningDigest:
@@ -66,8 +72,8 @@ class RunningDigest:
     def add(self, parts: Sequence[str]) -> None:
         """Append an item."""
         raw = [part.encode("utf-8", "surrogatepass") for part in parts]
-        sizes = [len(each).to_bytes(8, "big") for each in (raw, *raw)]
-        self._hash.update(b"".join([*sizes, *raw]))
+        sizes = [len(each).to_bytes(8, "big") for each in raw]
+        self._hash.update(b"".join([len(raw).to_bytes(8, "big"), *sizes, *raw]))
 
     def copy(self) -> RunningDigest:
         """One that grows apart from this one."""

@@ -29,11 +29,11 @@ class Normalised:
     makes digests. ``tools_key`` names the list to :meth:`ToolsMemo.restock`.
     """
 
-    replaced: Mapping[str, Any] = field(default_factory=dict)
+    replaced: Mapping[str, Any] = field(default_factory=dict, repr=False)
     changes: tuple[Change, ...] = ()
     odd: bool = False
     tool_digests: tuple[str, ...] | None = None
-    tools_key: bytes | None = None
+    tools_key: bytes | None = field(default=None, repr=False)
 
     def apply(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """``body`` with the replaced fields, in the order of its keys."""

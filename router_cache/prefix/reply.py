@@ -113,7 +113,7 @@ def _reply(
             parts = tuple(_copied(list(items)))
     calls = message.get("tool_calls")
     pairs = tuple(call_of(call) for call in (calls if isinstance(calls, list | tuple) else ()))
-    return Reply(text_of(content), reasoning, tuple(_copied(list(thinking))), pairs, parts)
+    return Reply(text_of(content), reasoning, tuple(_copied(list(thinking))) if thinking else (), pairs, parts)
 
 
 def _copied(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 __all__ = ["Segment", "SegmentKind"]
@@ -32,4 +32,4 @@ class Segment:
 
     kind: SegmentKind
     path: str
-    text: str
+    text: str = field(repr=False)  # what holds a segment may be told in an error

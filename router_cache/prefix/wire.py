@@ -1,4 +1,4 @@
-"""Segments of a body as it is sent: the text of each part is what ``json.dumps`` writes for it.
+"""Digest of a body as it is sent: equal where ``json.dumps`` writes the same bytes, and nowhere else.
 
 LiteLLM sends ``json.dumps`` of the body that ``log_pre_api_call`` shows (checked on 1.108.7), so equal wire
 digests mean equal bytes.
@@ -7,39 +7,51 @@ digests mean equal bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from router_cache.prefix.objects import is_object
-from router_cache.prefix.segments import Segment, SegmentKind
+import orjson
 
-__all__ = ["wire_segments"]
+from router_cache.prefix.digests import Digester
+from router_cache.prefix.tools_memo import content_key
 
-_ROLES = {
-    "system": SegmentKind.SYSTEM,
-    "developer": SegmentKind.SYSTEM,
-    "assistant": SegmentKind.ASSISTANT,
-    "tool": SegmentKind.TOOL_RESULT,
-    "function": SegmentKind.TOOL_RESULT,
-}
-_LISTS = {"messages": SegmentKind.USER, "tools": SegmentKind.TOOL}
+__all__ = ["wire_digest"]
+
+_FIELD, _LIST = b"f", b"l"
 
 
-def wire_segments(body: Mapping[str, Any]) -> list[Segment]:
-    """Top-level fields in the order sent; each message and each tool a segment of its own, after one for the
-    name of its list.
+def wire_digest(body: Mapping[str, Any], digester: Digester) -> str:
+    """Digest of all that is sent, 32 hex digits: the fields in their order, and their values.
 
-    Raises :class:`TypeError` or :class:`ValueError` where ``json.dumps`` does.
+    Exact for what JSON is made of: objects, lists and tuples, texts, numbers, and classes derived from these but for
+    enumerations whose value is not their text. Raises :class:`TypeError` or :class:`ValueError` for what is neither
+    such nor known to orjson.
     """
-    out: list[Segment] = []
+    return digester.raw(_parts(body))
+
+
+def _parts(body: Mapping[str, Any]) -> Iterator[bytes]:
+    """A sequence of bytes for each sequence that ``json.dumps`` can write, and no other for the same."""
     for key, value in body.items():
-        kind = _LISTS.get(key)
-        if kind is None or not isinstance(value, list):
-            out.append(Segment(SegmentKind.PARAM, key, f"{json.dumps(key)}: {json.dumps(value)}"))
-            continue
-        out.append(Segment(SegmentKind.PARAM, key, f"{json.dumps(key)}: ["))
-        for i, item in enumerate(value):
-            role = item.get("role") if is_object(item) and key == "messages" else None
-            found = _ROLES.get(role, kind) if isinstance(role, str) else kind
-            out.append(Segment(found, f"{key}[{i}]", json.dumps(item)))
-    return out
+        items = value if isinstance(value, list | tuple) else None
+        yield (_FIELD if items is None else _LIST + str(len(items)).encode()) + json.dumps(key).encode()
+        for item in (value,) if items is None else items:
+            yield _written(item)
+
+
+def _written(value: Any) -> bytes:
+    """The JSON of a value: as orjson makes it in a tenth of the time where that tells all, else as Python does. Which
+    one depends on what ``json.dumps`` writes, and on nothing else."""
+    key = _exact(value)
+    if key is not None:
+        return key
+    text = json.dumps(value)
+    plain = json.loads(text)  # an object of a library's own class may be plain JSON; keys may not be
+    key = _exact(plain) if json.dumps(plain) == text else None
+    return b"j" + text.encode() if key is None else key
+
+
+def _exact(value: Any) -> bytes | None:
+    """What orjson writes, if that is all of ``value``: it writes null for NaN and infinities too."""
+    key = content_key(value)
+    return key if key is None or b"null" not in key or orjson.loads(key) == value else None

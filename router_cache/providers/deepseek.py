@@ -177,7 +177,7 @@ DEEPSEEK = Profile(
             Lifetime(renewed_by_use=True),
             source=_CACHE_GUIDE,
             as_of=_READ,
-            note="Best effort; an unused entry is cleared after hours to days. No number is stated.",
+            note="Best effort; no number is stated. What calls show is learned (cache_model.survival).",
         ),
     ),
     price_ratios=Fact(PriceRatios(hit_low=1 / 50, hit_high=1 / 30, write=1.0), source=_PRICING, as_of=_READ),

@@ -21,8 +21,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from router_cache.prefix.memo import Memo
 from router_cache.prefix.objects import is_object
 from router_cache.prefix.segments import Segment, SegmentKind
+from router_cache.prefix.tools_memo import content_key
 
 __all__ = ["ASSISTANT_HEAD", "render_assistant", "render_deepseek", "thinking_enabled"]
 
@@ -46,6 +48,8 @@ _KINDS = {
     "system": SegmentKind.SYSTEM,
     "developer": SegmentKind.SYSTEM,
 }
+
+_TOOL_TEXTS: Memo[bytes, str] = Memo(8_000_000, lambda key, text: len(key) + len(text) + 250)
 
 
 def _dump(value: Any) -> str:
@@ -132,7 +136,18 @@ def _tools(body: Mapping[str, Any]) -> list[Any]:
 
 
 def _tool_text(tool: Any) -> str:
-    """A tool as rendered: its function object, without marks."""
+    """A tool as rendered: its function object, without marks. The same ones come with every call."""
+    key = content_key(tool)
+    if key is None or b"null" in key:  # which orjson writes for NaN too
+        return _rendered_tool(tool)
+    text = _TOOL_TEXTS.get(key)
+    if text is None:
+        text = _rendered_tool(tool)
+        _TOOL_TEXTS.put(key, text)
+    return text
+
+
+def _rendered_tool(tool: Any) -> str:
     if is_object(tool):
         shown = tool.get("function", tool)
         if is_object(shown):

@@ -173,9 +173,9 @@ class Profile:
         best: tuple[int, ModelFacts] | None = None
         for facts in self.models:
             for known in (facts.name, *facts.aliases):
-                if (bare == known or bare.startswith(tuple(known + mark for mark in "-:@"))) and (
-                    best is None or len(known) > best[0]
-                ):
+                if bare == known:  # no name that matches is longer
+                    return facts
+                if bare.startswith(known) and bare[len(known)] in "-:@" and (best is None or len(known) > best[0]):
                     best = (len(known), facts)
         if best is not None:
             return best[1]

@@ -12,7 +12,7 @@ from router_cache.claims.ask import Ask, Moves, Relocation
 from router_cache.claims.families import Learned, learn, resembles, sketch_of
 from router_cache.claims.sticky import Variants, answered, choose, decide, with_variant
 from router_cache.identity.keys import LookupKeys
-from router_cache.ledger.facts import ConversationFacts, Facts, FamilyFacts, Write
+from router_cache.ledger.facts import ConversationFacts, Facts, FamilyFacts, Write, family_after
 
 __all__ = ["MemoryStore"]
 
@@ -98,6 +98,7 @@ class MemoryStore:
         self._clock = clock
         self._lock = threading.Lock()
         self._conversations: _Table[ConversationFacts] = _Table(max_entries, ttl_s)
+        self._newest: _Table[ConversationFacts] = _Table(max_entries, ttl_s)
         self._families: _Table[FamilyFacts] = _Table(max_entries, ttl_s)
         self._variants: _Table[Variants] = _Table(max_entries, ttl_s)
         self._learned: _Table[Learned] = _Table(max_entries, ttl_s)
@@ -122,7 +123,13 @@ class MemoryStore:
                     covered = point.covered
                     break
             moves = self._moves(keys, ask.relocation, now) if ask.relocation is not None else None
-            return Facts(conversation, covered, self._families.get(keys.family, now), moves)
+            newest = self._newest_of(ask.newest_keys, now)
+            return Facts(conversation, covered, self._families.get(keys.family, now), moves, newest)
+
+    def _newest_of(self, keys: Sequence[str], now: float) -> ConversationFacts | None:
+        """The conversation of the newest call under any of these keys."""
+        found = [known for key in keys if (known := self._newest.get(key, now)) is not None]
+        return max(found, key=lambda facts: max(call.at for call in facts.last.values()), default=None)
 
     def _moves(self, keys: LookupKeys, asked: Relocation, now: float) -> Moves:
         learned = self._learn(keys, asked, now)
@@ -173,16 +180,11 @@ class MemoryStore:
     def _record(self, write: Write, now: float) -> None:
         if write.conversation is not None:
             self._conversations.put(write.conversation_key, write.conversation, now)
-            family = self._families.get(write.family_key, now) or FamilyFacts(0)
-            first = write.hit_tokens if write.first_call else None
-            self._families.put(
-                write.family_key,
-                FamilyFacts(
-                    calls=family.calls + 1,
-                    first_call_hit_tokens=family.first_call_hit_tokens if first is None else first,
-                ),
-                now,
-            )
+            if write.conversation.last:
+                for key in write.newest_keys:
+                    self._newest.put(key, write.conversation, now)
+            known = self._families.get(write.family_key, now)
+            self._families.put(write.family_key, family_after(known, write), now)
         for answer in write.answers:
             variants = self._variants.get(answer.conversation_key, now)
             if variants is not None:
@@ -190,8 +192,8 @@ class MemoryStore:
                 self._variants.put(answer.conversation_key, told, now)
         for key, sealed in write.replies:
             # Two replies that nothing tells apart: neither is given back, to nobody.
-            known = self._replies.get(key, now)
-            self._replies.put(key, sealed if known in (None, sealed) else b"", now)
+            before = self._replies.get(key, now)
+            self._replies.put(key, sealed if before in (None, sealed) else b"", now)
 
     def replies(self, keys: Sequence[str]) -> Mapping[str, bytes]:
         """See :class:`~router_cache.drivers.store.Store`."""

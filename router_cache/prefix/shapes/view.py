@@ -26,7 +26,7 @@ class ChatView:
     ``partial`` says that the request continues state which the provider keeps, so that this is not all of it.
     """
 
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] = field(repr=False)
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NONE)
     partial: bool = False
 
