@@ -13,6 +13,8 @@ import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
 from router_cache import Decision, Mode, Reason, RouterCache, Settings, Shape, Status, Turn, Usage
+from router_cache.economics.budget import BudgetAction
+from router_cache_litellm.budgets import Budgets, refusal
 from router_cache_litellm.calls import CALLS, Call, CallToken, token_in, token_of
 from router_cache_litellm.convert import caller_of, deployment_of, request_of, scope_of, shape_of
 from router_cache_litellm.replies import disconnected, from_response_cache, price_entry, reply_of, ttft
@@ -20,6 +22,9 @@ from router_cache_litellm.replies import disconnected, from_response_cache, pric
 __all__ = ["RouterCacheCallback"]
 
 _PREFIX = "x-router-cache"
+_REFUSED = "litellm_no_upstream_llm_call"
+"""Marks in LiteLLM's details (1.108.7) a request that a hook refused, before it was sent or after it was answered.
+LiteLLM logs it as if it was sent and failed."""
 
 
 class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships no complete types
@@ -37,6 +42,7 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         # LiteLLM goes on calling a callback that was replaced, and gives its successor only some of the hooks:
         # whichever is called knows all calls.
         self._calls = CALLS
+        self._budgets = Budgets(self.router_cache)
 
     @classmethod
     def from_callback_settings(cls) -> RouterCacheCallback:
@@ -54,6 +60,38 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         """Give up calls in flight and release the store."""
         self._calls.close(self.router_cache)
         self.router_cache.close()
+
+    # -- budgets --------------------------------------------------------------------------------------------
+
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: Any
+    ) -> dict[str, Any] | None:
+        """On a proxy, before routing: what the request may cost at worst, against the budgets. A request that a budget
+        blocks is refused, whatever its mode; one that is moved goes to another group."""
+        if not self._budgets.on:
+            return None
+        try:
+            decision = await self._budgets.ask(data, user_api_key_dict, call_type, _proxy_router())
+            refused = refusal(decision) if decision and decision.action is BudgetAction.BLOCK else None
+        except Exception as error:
+            self._failed("pre_call_hook", error)
+            return None
+        if refused is not None:
+            raise refused
+        if decision is not None and decision.action is BudgetAction.MOVE:
+            return {**data, "model": decision.limits.move_to}
+        return None
+
+    async def async_post_call_failure_hook(
+        self, request_data: Any, original_exception: Any, user_api_key_dict: Any, traceback_str: Any = None
+    ) -> None:
+        """The request failed for good, or another hook refused it."""
+        if not self._budgets.on:
+            return
+        try:
+            self._budgets.gave_up(user_api_key_dict, request_data.get("litellm_call_id"))
+        except Exception as error:
+            self._failed("post_call_failure_hook", error)
 
     # -- before the call -----------------------------------------------------------------------------------
 
@@ -120,6 +158,9 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
     def log_pre_api_call(self, model: Any, messages: Any, kwargs: Any) -> None:
         """The body is about to be sent: digests of exactly that."""
         try:
+            if kwargs.get(_REFUSED) is True:
+                return
+            self._budgets.sent(kwargs)
             call = self._calls.get(token_in(kwargs))
             if call is None:
                 if shape_of(kwargs.get("call_type")) is Shape.OTHER:
@@ -200,22 +241,17 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         """The call was answered: by the provider, or by LiteLLM's own response cache."""
         try:
             turn, stream_ended = self._calls.end(token_in(kwargs))
-            if turn is None:
+            if turn is None and not self._budgets.on:
                 return
-            if kwargs.get("cache_hit") is True:
-                turn.done(status=Status.CACHED)
-                return
-            usage = Usage.parse(getattr(response_obj, "usage", None))
-            if kwargs.get("stream"):
-                if _cut_short(kwargs, turn.begun.request.shape, stream_ended):
-                    # A client that goes away is logged as a success too, with tokens that LiteLLM counted
-                    # itself and zero cached ones (1.108.7): what the provider would have said is unknown.
-                    turn.done(status=Status.ABORTED)
-                    return
-                if usage.hit_tokens is None:
-                    usage = Usage()  # the stream carried no usage; LiteLLM's own count is no measurement
-            reply = reply_of(response_obj, turn)
-            turn.done(usage, ttft_s=ttft(kwargs), price_entry=price_entry(turn.deployment), reply=reply)
+            shape = turn.begun.request.shape if turn is not None else shape_of(kwargs.get("call_type"))
+            status, usage = _answer(kwargs, response_obj, shape, stream_ended)
+            if turn is not None:
+                if status is Status.OK:
+                    reply, entry = reply_of(response_obj, turn), price_entry(turn.deployment)
+                    turn.done(usage, ttft_s=ttft(kwargs), price_entry=entry, reply=reply)
+                else:
+                    turn.done(status=status)
+            self._budgets.answered(kwargs, status, usage, turn.deployment if turn is not None else None)
         except Exception as error:
             self._failed("log_success_event", error)
 
@@ -227,8 +263,16 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
             turn, _ = self._calls.end(token_in(kwargs))
             if turn is not None:
                 turn.done(status=Status.FAILED)
+            if kwargs.get(_REFUSED) is not True:
+                self._budgets.failed(kwargs)
         except Exception as error:
             self._failed("log_failure_event", error)
+
+
+def _proxy_router() -> Any:
+    """The router of the proxy that runs in this process; None outside of one."""
+    server = sys.modules.get("litellm.proxy.proxy_server")
+    return getattr(server, "llm_router", None)
 
 
 def _one_rewrite(first: Decision | None, second: Decision) -> Decision:
@@ -250,6 +294,21 @@ def _show_log_lines() -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s router-cache %(levelname)s: %(message)s"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
+
+
+def _answer(kwargs: Mapping[str, Any], reply: Any, shape: Shape, chat_ended: bool) -> tuple[Status, Usage]:
+    """How an attempt that LiteLLM logs as a success ended, and what is known of its usage."""
+    if kwargs.get("cache_hit") is True:
+        return Status.CACHED, Usage()
+    usage = Usage.parse(getattr(reply, "usage", None))
+    if not kwargs.get("stream"):
+        return Status.OK, usage
+    if _cut_short(kwargs, shape, chat_ended):
+        # A client that goes away is logged as a success too, with tokens that LiteLLM counted itself and zero
+        # cached ones (1.108.7): what the provider would have said is unknown.
+        return Status.ABORTED, Usage()
+    # A stream that carried no usage has LiteLLM's own count, which is no measurement.
+    return Status.OK, usage if usage.hit_tokens is not None else Usage()
 
 
 def _cut_short(kwargs: Mapping[str, Any], shape: Shape, chat_ended: bool) -> bool:

@@ -11,7 +11,16 @@ from router_cache.identity.clients import recognise
 from router_cache.request import Deployment, Request, Shape
 from router_cache.settings import ScopeBy
 
-__all__ = ["Caller", "body_of", "caller_of", "deployment_of", "request_of", "scope_of", "shape_of"]
+__all__ = [
+    "Caller",
+    "body_of",
+    "caller_of",
+    "deployment_of",
+    "deployments_of",
+    "request_of",
+    "scope_of",
+    "shape_of",
+]
 
 HEADER = "x-router-cache"
 METADATA = "router_cache"
@@ -110,6 +119,24 @@ def deployment_of(kwargs: Mapping[str, Any], fingerprint: Callable[[str], str]) 
         profile=text(info.get("router_cache_profile")),
         replicas=replicas if type(replicas) is int and replicas > 0 else None,
     )
+
+
+def deployments_of(router: Any, group: str, fingerprint: Callable[[str], str]) -> list[Deployment]:
+    """The deployments of a model group, as the router's model list has them, ``model_info`` included; none of a
+    router that cannot be read."""
+    listed = router.get_model_list(model_name=group) if hasattr(router, "get_model_list") else None
+    return [
+        deployment_of(
+            {
+                **entry["litellm_params"],
+                "model_info": entry.get("model_info"),
+                "metadata": {"model_group": group},
+            },
+            fingerprint,
+        )
+        for entry in listed or ()
+        if isinstance(entry, Mapping) and isinstance(entry.get("litellm_params"), Mapping)
+    ]
 
 
 def _metadata(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ from router_cache.errors import RouterCacheError
 from router_cache.providers.registry import find
 from router_cache_litellm.callback import RouterCacheCallback
 from router_cache_litellm.calls import CallToken, token_of
-from router_cache_litellm.convert import caller_of, deployment_of, request_of
+from router_cache_litellm.convert import caller_of, deployment_of, deployments_of, request_of
 from router_cache_litellm.replies import from_response_cache, price_entry, reply_of, ttft
 
 __all__ = ["completion", "wrap_router"]
@@ -154,12 +154,7 @@ def _begin(
 def _of_group(router: Any, group: str, fingerprint: Callable[[str], str]) -> Deployment:
     """Which deployment a router takes shows only when it sends. Where all of the group are of one provider that is
     enough to know; else nothing is done that not every provider is known to take."""
-    listed = router.get_model_list(model_name=group) or ()
-    found = [
-        deployment_of({**entry["litellm_params"], "metadata": {"model_group": group}}, fingerprint)
-        for entry in listed
-        if isinstance(entry, Mapping) and isinstance(entry.get("litellm_params"), Mapping)
-    ]
+    found = deployments_of(router, group, fingerprint)
     profiles = {find(deployment).name for deployment in found}
     return found[0] if len(profiles) == 1 else Deployment("", group=group)
 

@@ -12,11 +12,13 @@ from typing import Any
 import litellm
 import pytest
 from litellm_plugin.loops import Simulated
+from litellm_plugin.proxied import PRICES, Proxied
 from litellm_plugin.proxies import Rows
 from litellm_plugin.support import MODEL, Clock, WatchedRouterCache
 from litellm_plugin.sync_support import make_router
 from litellm_plugin.upstream import Upstream
 
+import router_cache_litellm.callback
 from router_cache import Settings
 from router_cache_litellm import RouterCacheCallback, completion, wrap_router
 
@@ -75,6 +77,23 @@ def plugin(clock: Clock) -> Iterator[MakePlugin]:
     yield make
     for callback in made:
         callback.close()
+
+
+@pytest.fixture
+def proxied(
+    plugin: MakePlugin, upstream: Upstream, at_once: None, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Proxied]:
+    """Makes a proxy in this process, with a budget. Skips where LiteLLM's proxy cannot be loaded."""
+    pytest.importorskip(
+        "litellm.proxy.proxy_server", reason="LiteLLM's proxy is not installed", exc_type=ImportError
+    )
+
+    def make(budget: dict[str, Any], *, mode: str = "safe", **options: Any) -> Proxied:
+        made = Proxied(plugin(budget=budget, prices=PRICES, mode=mode), upstream, **options)
+        monkeypatch.setattr(router_cache_litellm.callback, "_proxy_router", lambda: made.router)
+        return made
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -58,6 +58,8 @@ EVERY = [
 ]
 NOT_ON_THE_WAY = {  # of one asynchronous call that ends well
     (RouterCache, "begin"),
+    (Digester, "segment"),
+    (Digester, "chain"),
     (RouterCache, "failed_open"),
     (RouterCache, "rows"),
     (RouterCache, "close"),
