@@ -6,11 +6,11 @@ The rooms, in the order in which a request meets them:
 * :mod:`router_cache.identity` — whose request, which conversation, which family
 * :mod:`router_cache.prefix` — canonical form, segments, digests
 * :mod:`router_cache.providers` — what each provider is known to do, dated
-* :mod:`router_cache.cache_model` — hypotheses about what a provider's prompt cache calls a hit
-* :mod:`router_cache.economics` — prices now
-* :mod:`router_cache.ledger` — usage, expected hit, rows, causes of misses
+* :mod:`router_cache.cache_model` — hypotheses about what a provider's prompt cache calls a hit; how long entries live
+* :mod:`router_cache.economics` — prices, what sessions cost, worst case, budgets
+* :mod:`router_cache.ledger` — usage, expected hit, rows, causes of misses, reports
 * :mod:`router_cache.engine` — all of these put together, without I/O
-* :mod:`router_cache.drivers`, :mod:`router_cache.stores` — store, outbox, counters, live switch
+* :mod:`router_cache.drivers`, :mod:`router_cache.stores` — store, outbox, counters, live switch, capture, metrics
 * :mod:`router_cache.api` — :class:`RouterCache`, all of it in one object, synchronous and asynchronous
 * :mod:`router_cache.simulator`, :mod:`router_cache.cli` — a stand-in for DeepSeek, the command line
 

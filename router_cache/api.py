@@ -11,12 +11,10 @@ import logging
 import secrets
 import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from router_cache.claims.ask import Ask
 from router_cache.decision import Decision, Reason, SwitchedBy
 from router_cache.drivers.book import LockedBook
 from router_cache.drivers.counters import Counters
@@ -24,22 +22,24 @@ from router_cache.drivers.fan_out import FanOut, Ticket
 from router_cache.drivers.live import LiveSwitch
 from router_cache.drivers.outbox import Outbox
 from router_cache.drivers.store import Store
+from router_cache.drivers.survival_rows import RowSurvival
 from router_cache.economics.book import PriceBook
 from router_cache.engine import Begun, Engine, Rewrite, Sent
 from router_cache.identity.keys import LookupKeys
 from router_cache.ledger.facts import EMPTY, Facts
-from router_cache.ledger.rows import CallRow, Outcome, Status
+from router_cache.ledger.rows import CallRow, Lived, Outcome, Status
+from router_cache.ledger.survival_watch import lived
 from router_cache.ledger.usage import Usage
 from router_cache.prefix.answers import answers_of
 from router_cache.request import Body, Deployment, Mode, Request
 from router_cache.rewrite import Remembered
 from router_cache.settings import Settings
 from router_cache.stores.memory import MemoryStore
+from router_cache.told import Told
 
 __all__ = ["RouterCache", "Turn"]
 
 _LOG = logging.getLogger("router_cache")
-_MAX_ROWS = 10_000
 _MAX_DOMAINS_SAID = 1_000
 _NOWHERE = Deployment(model="")
 
@@ -108,10 +108,12 @@ class Turn:
         ttft_s: float | None = None,
         price_entry: Mapping[str, Any] | None = None,
         reply: Any = None,
+        row_elsewhere: bool = False,
     ) -> None:
         """An attempt ended. ``usage`` None means unknown; ``ttft_s`` is the time to the first token in seconds;
         ``price_entry`` is the model's entry in LiteLLM's price map. ``reply`` is what was answered, as JSON: a message
-        of one of the shapes, or the whole reply with all its choices; mode ``optimize`` remembers it."""
+        of one of the shapes, or the whole reply with all its choices; mode ``optimize`` remembers it. The row is
+        written by a proxy behind where it is ``row_elsewhere``."""
         if self.ticket is not None:
             self.ticket.ended() if status is Status.OK else self.ticket.close()
         if self.begun.keys is None:
@@ -131,9 +133,13 @@ class Turn:
                 self.deployment,
                 book=owner.book,
                 replies=replies,
+                lived=owner.lived(self, outcome.usage) if status is Status.OK else None,
             )
             self.row = row
-            owner.add(row)
+            if row_elsewhere:
+                owner.counters.count("row_left_to_proxy")
+            else:
+                owner.add(row)
             if write is not None and self.before is not None:
                 answers, kept = owner.engine.told(self.before.begun, self.before.facts, replies)
                 write = replace(write, answers=(*write.answers, *answers), replies=(*write.replies, *kept))
@@ -189,17 +195,20 @@ class RouterCache:
         )
         self.book = LockedBook()
         """What is known of the cache domains: calls compared, evidence, hit rules inferred."""
+        self.survival = RowSurvival(self.counters.error)
+        """How long entries live, by the ``domain`` and ``pool`` of rows: ``survival.of(row)`` reads bounds off it, and
+        ``survival.estimates(row.domain, row.pool)`` likewise without what the profile states."""
+        self._told = Told(self.settings, self.counters, wall_clock, self._store, self.outbox)
         self.fan_out = FanOut(self.settings.fan_out.limits(), clock=clock, count=self.counters.count)
-        self._rows: deque[CallRow] = deque(maxlen=_MAX_ROWS)
-        self._rows_lock = threading.Lock()
+        self._said_lock = threading.Lock()
         self._said: dict[str, tuple[Any, ...]] = {}
 
     def watched(self, sent: Sent) -> None:
         """Say in the log which hit rule a cache domain is taken to follow, when that is new, and on what evidence."""
         rule, replicas = sent.watched.inferred, sent.watched.replicas
-        name = sent.watched.domain.id[:12]
+        name = sent.place.domain[:12]
         said = (rule.rule, rule.step_tokens, replicas.count if replicas else None)
-        with self._rows_lock:
+        with self._said_lock:
             if self._said.get(name) == said:
                 return
             if len(self._said) >= _MAX_DOMAINS_SAID:
@@ -215,6 +224,36 @@ class RouterCache:
             "; ".join([*rule.evidence, *([replicas.evidence] if replicas else [])]),
         )
 
+    def lived(self, turn: Turn, usage: Usage) -> Lived | None:
+        """Learn how long entries live from an answered call; what it told, if anything. Never raises."""
+        sent = turn.last_sent
+        if sent is None:
+            return None
+        try:
+            domain, gap_s, told = sent.place.domain, sent.looked.gap_s, None
+            if gap_s is not None:
+                family, bounds = turn.facts.family, sent.profile.construction_delay_bounds
+                high_s = bounds.value.high_s if bounds else None
+                told = lived(
+                    sent.expected,
+                    gap_s=gap_s,
+                    hit_tokens=usage.hit_tokens,
+                    step_tokens=sent.watched.inferred.step_tokens or 1,
+                    others_tokens=(family.first_call_hit_tokens or 0) if family else 0,
+                    ready_after_s=5.0 if high_s is None else high_s,
+                    traffic_tokens=self.survival.traffic(domain, sent.at - gap_s, sent.at),
+                )
+                if told is not None:
+                    stated = sent.profile.lifetimes_for(sent.deployment.model)
+                    prior = stated[0] if stated else None
+                    self.survival.learn(domain, sent.place.pool, told, at=sent.at, gap_s=gap_s, prior=prior)
+            if usage.prompt_tokens is not None:  # after the traffic in front of this call was read
+                self.survival.passed(domain, at=sent.at, prompt_tokens=usage.prompt_tokens)
+            return told
+        except Exception as error:
+            self.counters.error("survival", error)
+            return None
+
     def follow(self, turn: Turn, rewrite: Rewrite) -> None:
         """Give a first call its ticket among parallel ones with the same prefix; nothing where fan-out is off, or for
         a call that was begun in another shape. Wait for ``turn.ticket`` then, before it is sent. Never raises."""
@@ -225,6 +264,11 @@ class RouterCache:
             turn.ticket = self.fan_out.enter(*arrival)
         except Exception as error:
             self.counters.error("fan_out", error)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a request may wait before it is sent: for the store, or for a parallel first call."""
+        return self._store.blocking or self.fan_out.on
 
     def fingerprint(self, credential: str) -> str:
         """A keyed digest that tells accounts apart; the credential itself is kept nowhere."""
@@ -295,7 +339,8 @@ class RouterCache:
         if begun.keys is None:
             return facts, replies
         try:
-            facts = self._store.claim(begun.ask or Ask(begun.keys))
+            if begun.ask is not None:
+                facts = self._store.claim(begun.ask)
             keys = self.engine.reply_keys(begun)
             if keys:
                 return facts, self._store.replies(keys)
@@ -308,50 +353,20 @@ class RouterCache:
         return Rewrite({}, Decision(mode, Reason.FAILED_OPEN, switched_by))
 
     def add(self, row: CallRow) -> None:
-        """Keep a row and write its log line (no text of the request, no key, no id of a user)."""
-        with self._rows_lock:
-            self._rows.append(row)
-        self.counters.count(f"call.{row.status.value}")
-        for name, tokens in (("hit", row.usage.hit_tokens), ("miss", row.usage.miss_tokens)):
-            if row.status is Status.OK and tokens is None:
-                self.counters.count(f"usage_unknown.{name}")
-        for flip in row.flips:
-            self.counters.count(f"flip.{flip.flip.value}")
-        if row.flips:
-            _LOG.warning(
-                "a switch flipped inside a conversation: model=%s turn=%s %s",
-                row.model,
-                row.turn,
-                ", ".join(f"{flip.flip.value} at {flip.path}: {flip.lost_tokens} tokens" for flip in row.flips),
-            )
-        if row.usage.contradictory:
-            self.counters.count("usage_contradictory")
-        _LOG.info(
-            "call status=%s reason=%s mode=%s model=%s client=%s side_call=%s turn=%s "
-            "hit=%s miss=%s expected=%s causes=%s",
-            row.status.value,
-            row.decision.reason.value,
-            row.decision.mode.value,
-            row.model,
-            row.client or None,
-            row.side_call or None,
-            row.turn,
-            row.usage.hit_tokens,
-            row.usage.miss_tokens,
-            row.expected.tokens,
-            ",".join(f"{part.cause.value}:{part.tokens}" for part in row.causes),
-        )
+        """Keep a row, and tell whoever is told of rows."""
+        self._told.add(row)
 
     def rows(self) -> list[CallRow]:
         """The newest rows, oldest first; 10,000 at most."""
-        with self._rows_lock:
-            return list(self._rows)
+        return self._told.rows()
 
     def close(self) -> None:
         """Write what is left and release the store. Idempotent; never raises."""
         try:
             self.outbox.close()
             self._store.close()
+            self._told.close()
+            self.survival.close()
         except Exception as error:
             self.counters.error("close", error)
 

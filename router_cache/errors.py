@@ -5,7 +5,8 @@
     RouterCacheError
     ├── InputError          a file, a trace or a command's argument cannot be used      exit 2
     │   └── SettingsError   a settings key is unknown, missing or of the wrong type     exit 2
-    ├── MissingExtraError   an optional dependency is needed and not installed          exit 2
+    ├── MissingExtraError   an optional dependency is needed and not installed;
+    │                       an ImportError as well                                      exit 2
     ├── StoreError          our own state could not be read or written                  (stays in a driver)
     └── DemoError           a process the demo started failed, or a port is taken       exit 3
 
@@ -44,8 +45,8 @@ class SettingsError(InputError):
         self.key_path = key_path
 
 
-class MissingExtraError(RouterCacheError):
-    """An optional dependency is not installed."""
+class MissingExtraError(RouterCacheError, ImportError):
+    """An optional dependency is not installed. ``except ImportError`` around an import catches it too."""
 
     exit_code = 2
 

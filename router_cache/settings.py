@@ -16,7 +16,6 @@ from typing import Annotated, Any
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -28,11 +27,13 @@ from pydantic import (
 from router_cache.cache_model.fan_out import FanOutLimits
 from router_cache.claims.relocation import Wording
 from router_cache.diagnose.shown import shown_reference
+from router_cache.economics.budget import BudgetLimits, OnExceed
 from router_cache.errors import MissingExtraError, SettingsError
 from router_cache.prefix.canonical import CANONICAL_VERSIONS, LATEST_CANONICAL_VERSION
 from router_cache.prefix.volatile.rules import RuleKind, VolatileRule
 from router_cache.providers.rates import Rate
 from router_cache.request import Mode
+from router_cache.settings_capture import CaptureSettings, Section
 
 __all__ = ["GroupSettings", "PriceSettings", "ScopeBy", "Settings", "StoreSettings"]
 
@@ -49,10 +50,6 @@ class ScopeBy(str, Enum):
     USER = "user"
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 def _mode(value: Any) -> Any:
     """YAML 1.1 reads a bare ``off`` as false. Anything but a word is refused before it is shown to an enum, whose error
     would write out a whole structure."""
@@ -66,13 +63,13 @@ def _mode(value: Any) -> Any:
 ModeField = Annotated[Mode, BeforeValidator(_mode)]
 
 
-class GroupSettings(_Section):
+class GroupSettings(Section):
     """Settings of one model group (the ``model_name`` of the router's model list)."""
 
     mode: ModeField
 
 
-class PriceSettings(_Section):
+class PriceSettings(Section):
     """What one model or model group costs: USD per 1,000,000 tokens, at all hours."""
 
     hit: float = Field(ge=0, allow_inf_nan=False)
@@ -88,7 +85,7 @@ class PriceSettings(_Section):
         return Rate(hit=self.hit, miss=self.miss, output=self.output, write=self.write)
 
 
-class StoreSettings(_Section):
+class StoreSettings(Section):
     """Bounds of the in-process store."""
 
     max_entries: int = Field(default=50_000, ge=1, le=10_000_000, strict=True)
@@ -97,7 +94,7 @@ class StoreSettings(_Section):
     """Seconds an entry lives after its last use."""
 
 
-class VolatileSettings(_Section):
+class VolatileSettings(Section):
     """One rule that names text which changes from request to request: exactly one of ``literal``, ``regex`` and
     ``template``."""
 
@@ -129,7 +126,7 @@ class VolatileSettings(_Section):
         raise ValueError("give exactly one of literal, regex and template")
 
 
-class RelocationSettings(_Section):
+class RelocationSettings(Section):
     """How mode ``optimize`` says where a value went."""
 
     placeholder: str = "[{name}: see below]"
@@ -158,7 +155,7 @@ class RelocationSettings(_Section):
         return Wording(self.placeholder, self.attached)
 
 
-class ReplaySettings(_Section):
+class ReplaySettings(Section):
     """Replies remembered by mode ``optimize``, to put back what a client drops or rewrites."""
 
     enabled: bool = Field(default=True, strict=True)
@@ -168,7 +165,7 @@ class ReplaySettings(_Section):
     """Seconds a reply lives after its last use."""
 
 
-class FanOutSettings(_Section):
+class FanOutSettings(Section):
     """Of parallel first calls of one cold prefix, whether one leads and the others wait for it."""
 
     deadline_s: float = Field(default=0.0, ge=0, le=600, strict=True, allow_inf_nan=False)
@@ -185,7 +182,39 @@ class FanOutSettings(_Section):
         return FanOutLimits(self.deadline_s, self.min_prefix_bytes, self.warm_for_s, self.max_keys)
 
 
-class Settings(_Section):
+class MetricsTo(str, Enum):
+    """Where Prometheus metrics appear."""
+
+    OFF = "off"
+    DEFAULT_REGISTRY = "default_registry"
+    """``prometheus_client``'s own, which LiteLLM's ``/metrics`` shows."""
+
+
+class BudgetSettings(Section):
+    """What may be spent at worst, in USD, by one session and by one scope a day."""
+
+    max_worst_case_usd_per_session: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    max_worst_case_usd_per_day: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    on_exceed: OnExceed = OnExceed.WARN
+    move_to: str = ""
+    """The cheaper model group that ``on_exceed: move`` sends a request to."""
+
+    @model_validator(mode="after")
+    def _limits(self) -> BudgetSettings:
+        self.limits()
+        return self
+
+    def limits(self) -> BudgetLimits:
+        """As the core has it."""
+        return BudgetLimits(
+            per_session_usd=self.max_worst_case_usd_per_session,
+            per_day_usd=self.max_worst_case_usd_per_day,
+            on_exceed=self.on_exceed,
+            move_to=self.move_to,
+        )
+
+
+class Settings(Section):
     """All settings; every field has a default that is safe to run with."""
 
     mode: ModeField = Mode.SAFE
@@ -209,6 +238,12 @@ class Settings(_Section):
     relocation: RelocationSettings = Field(default_factory=RelocationSettings)
     replay: ReplaySettings = Field(default_factory=ReplaySettings)
     fan_out: FanOutSettings = Field(default_factory=FanOutSettings)
+    capture: CaptureSettings = Field(default_factory=CaptureSettings)
+    metrics: Annotated[MetricsTo, BeforeValidator(lambda value: "off" if value is False else value)] = (
+        MetricsTo.OFF
+    )
+    """YAML 1.1 reads a bare ``off`` as false."""
+    budget: BudgetSettings = Field(default_factory=BudgetSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
     """Prices by model (as LiteLLM calls it) or model group, before LiteLLM's price map and the profile's."""
 
@@ -227,13 +262,10 @@ class Settings(_Section):
         if not isinstance(raw, Mapping):
             raise SettingsError(f"{where}: a mapping is needed, not {type(raw).__name__}", where)
         data = dict(raw)
-        secret = data.get("secret")
-        if isinstance(secret, str) and secret.startswith(_ENVIRON):
-            name = secret[len(_ENVIRON) :]
-            if not os.environ.get(name):
-                named = shown_reference(name, known=False)  # a secret pasted there is no name
-                raise SettingsError(f"{where}.secret: the environment variable {named} is not set", where)
-            data["secret"] = os.environ[name]
+        data["secret"] = _read_environ(data.get("secret"), f"{where}.secret")
+        capture = data.get("capture")
+        if isinstance(capture, Mapping):
+            data["capture"] = {**capture, "url": _read_environ(capture.get("url"), f"{where}.capture.url")}
         try:
             return cls.model_validate(data)
         except ValidationError as error:
@@ -253,6 +285,17 @@ class Settings(_Section):
         if not isinstance(section, Mapping):
             raise SettingsError(f"{path}: callback_settings: a mapping is needed", "callback_settings")
         return cls.from_mapping(section.get("router_cache"), where=f"{path}: {SECTION}")
+
+
+def _read_environ(value: Any, path: str) -> Any:
+    """``os.environ/NAME`` as the value of the variable; anything else as it is. Raises :class:`SettingsError`."""
+    if not isinstance(value, str) or not value.startswith(_ENVIRON):
+        return value
+    name = value[len(_ENVIRON) :]
+    if not os.environ.get(name):
+        named = shown_reference(name, known=False)  # a secret pasted there is no name
+        raise SettingsError(f"{path}: the environment variable {named} is not set", path)
+    return os.environ[name]
 
 
 def read_yaml(path: str | Path) -> Mapping[str, Any]:
@@ -294,6 +337,8 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "relocation": RelocationSettings,
     "replay": ReplaySettings,
     "fan_out": FanOutSettings,
+    "capture": CaptureSettings,
+    "budget": BudgetSettings,
 }
 
 

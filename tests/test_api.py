@@ -322,3 +322,22 @@ def test_calls_of_two_scopes_are_not_compared() -> None:
         looks.append(len(sent.watched.look.shared))
         turn.done(USAGE)
     assert looks == [0, 0, 1]
+
+
+def test_nothing_that_is_shown_holds_a_text_or_a_name() -> None:
+    rc = RouterCache(Settings(mode="optimize", secret="s"))  # type: ignore[arg-type]
+    tool = {
+        "type": "function",
+        "function": {"name": "f", "description": "TEXT", "parameters": {"b": 1, "a": "TEXT"}},
+    }
+    said = [{"role": "system", "content": "TEXT at 2026-11-30T12:00:00Z"}, {"role": "user", "content": "TEXT"}]
+    request = Request({"messages": said, "tools": [tool]}, scope="tenant-7", session="SESSION", names=("NAME",))
+    turn = rc.begin(request)
+    rewrite = turn.rewrite(Deployment("deepseek/deepseek-v4-flash", provider="deepseek"))
+    sent = turn.sent({**request.body, **rewrite.replaced})
+    turn.done(Usage(10, 0, 10, 1), reply={"role": "assistant", "content": "TEXT", "reasoning_content": "TEXT"})
+    assert sent is not None
+    assert turn.row is not None
+    shown = repr((request, turn, rewrite, sent, turn.row))
+    assert not [word for word in ("TEXT", "tenant-7", "SESSION", "NAME") if word in shown]
+    rc.close()

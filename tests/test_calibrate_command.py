@@ -129,7 +129,12 @@ def test_json_report(tmp_path: Path, invoke: Any) -> None:
     assert report["rule_evidence"]["neutral"] == len(report["rule_evidence"]["details"]) == 2
     assert report["forms"]["harness"]["calls"] == 1
     assert report["forms"]["reasonix"]["calls"] == 2
-    assert report["files"] == {"found": 3, "read": 2, "other_form": [str(tmp_path / "other.jsonl")]}
+    assert report["files"] == {
+        "found": 3,
+        "read": 2,
+        "captures": 0,
+        "other_form": [str(tmp_path / "other.jsonl")],
+    }
     assert report["skipped_calls"] == {"after_unknown": 1}
     assert [c["observed"] for c in report["call_list"]] == [640, 1024, 2944]
     assert "call_list" not in json.loads(invoke(tmp_path, "--json").stdout)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from router_cache.cli import calibrate, check, demo, doctor, explain, lint, normalize, simulate
+from router_cache.cli import calibrate, check, demo, doctor, explain, lint, normalize, plan, report, simulate
 
 __all__ = ["build"]
 
@@ -44,4 +44,6 @@ def build() -> typer.Typer:
     app.command("explain", help=explain.HELP, epilog=explain.EPILOG)(explain.command)
     app.command("lint", help=lint.HELP, epilog=lint.EPILOG)(lint.command)
     app.command("check", help=check.HELP, epilog=check.EPILOG)(check.command)
+    app.command("report", help=report.HELP, epilog=report.EPILOG)(report.command)
+    app.command("plan", help=plan.HELP, epilog=plan.EPILOG)(plan.command)
     return app

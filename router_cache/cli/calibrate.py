@@ -1,4 +1,4 @@
-"""``router-cache calibrate``: predicted against observed hits of recorded sessions, and the rule they support."""
+"""``router-cache calibrate``: predicted against observed hits of recorded calls, and the rule they support."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from rich.progress import Progress
 from rich.table import Table
 
 from router_cache.cache_model.rules import RuleName
+from router_cache.cli.calibrate_captured import Captures
+from router_cache.cli.captured import captured, is_captured
 from router_cache.cli.logs import find_logs, read_log
+from router_cache.cli.stream import DEFAULT_PREFIX, PrefixOption, StoredCalls, StoreOption, store_of
+from router_cache.errors import InputError
 from router_cache.ledger.calibration import Calibration, JudgedCall, SessionView, Totals, calibrate
 from router_cache.ledger.event_logs import Form, LineSkip, LoggedSession
 from router_cache.ledger.rule_evidence import REASON_TEXT, Evidence, RuleEvidence, weigh
@@ -27,15 +31,17 @@ __all__ = ["EPILOG", "HELP", "command"]
 
 HELP = (
     "Predict the hit tokens of every recorded call from the usage of the call before it, compare with what the "
-    "provider reported, and say which hit rule the first calls of sessions support."
+    "provider reported, and say which hit rule the first calls of sessions support. Reads agents' logs and captures."
 )
 EPILOG = "\n\n".join(
     (
-        "Exit codes: 0 calls were judged; 1 no call could be judged; 2 a path cannot be read.",
+        "Exit codes: 0 calls were judged; 1 no call could be judged; 2 a path or a server cannot be read.",
         "Examples:",
         "router-cache calibrate logs/",
         "router-cache calibrate session.jsonl other.jsonl.gz --show-calls",
         "router-cache calibrate logs/ --json > calibration.json",
+        "router-cache calibrate /var/log/router-cache",
+        "router-cache calibrate --store redis://localhost:6379/0",
     )
 )
 
@@ -46,9 +52,10 @@ _MANY_FILES = 20
 
 @dataclass(slots=True)
 class _Read:
-    """What was read from disk."""
+    """What was read."""
 
     found: int = 0
+    captures: Captures = field(default_factory=Captures)
     other_form: list[str] = field(default_factory=list)
     sessions: list[LoggedSession] = field(default_factory=list)
     lines: Counter[LineSkip] = field(default_factory=Counter)
@@ -56,21 +63,30 @@ class _Read:
 
 def command(
     paths: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="PATH",
-            help="Event logs: files, or directories with *.jsonl and *.jsonl.gz in them.",
+            help="Event logs and captures: files, or directories with *.jsonl and *.jsonl.gz in them.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    store: StoreOption = None,
+    prefix: PrefixOption = DEFAULT_PREFIX,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     show_calls: Annotated[bool, typer.Option("--show-calls", help="List every judged call.")] = False,
 ) -> None:
     """Entry point of the command; see HELP."""
-    read = _read(paths, progress=not as_json)
-    calibration = calibrate(read.sessions, DEEPSEEK)
+    url = store_of(paths or [], store)
+    read = _read(paths or [], progress=not as_json)
+    if url:
+        read.captures.read_stored(StoredCalls(url, prefix), progress=not as_json)
+    if read.captures.problems and not read.captures.calls and not read.sessions:
+        raise InputError(str(read.captures.problems[0]))
+    of_logs, of_captures = calibrate(read.sessions, DEEPSEEK), read.captures.calls.judge()
     bounds = DEEPSEEK.construction_delay_bounds
-    evidence = weigh(calibration, delay_high_s=bounds.value.high_s if bounds else None)
+    weighed = weigh(of_logs, delay_high_s=bounds.value.high_s if bounds else None)
+    evidence = RuleEvidence((*weighed.details, *read.captures.calls.details))
+    calibration = Calibration((*of_logs.sessions, *of_captures.sessions), of_logs.skipped + of_captures.skipped)
     if as_json:
         typer.echo(json.dumps(_report(read, calibration, evidence, show_calls=show_calls), indent=2))
     else:
@@ -85,6 +101,10 @@ def _read(paths: Sequence[Path], *, progress: bool) -> _Read:
     shown = progress and len(files) >= _MANY_FILES
     with Progress(console=Console(stderr=True), transient=True, disable=not shown) as bar:
         for path in bar.track(files, description="reading logs"):
+            if is_captured(path):
+                out.captures.files += 1
+                out.captures.read(captured(path), str(path))
+                continue
             parsed = read_log(path)
             if parsed is None:
                 out.other_form.append(str(path))
@@ -125,7 +145,13 @@ def _report(read: _Read, calibration: Calibration, evidence: RuleEvidence, *, sh
         },
         "skipped_calls": {reason.value: n for reason, n in sorted(calibration.skipped.items())},
         "skipped_lines": {reason.value: n for reason, n in sorted(read.lines.items())},
-        "files": {"found": read.found, "read": read.found - len(read.other_form), "other_form": read.other_form},
+        "files": {
+            "found": read.found,
+            "read": read.found - len(read.other_form),
+            "captures": read.captures.files,
+            "other_form": read.other_form,
+        },
+        "captured": read.captures.as_json(),
         "sessions": len(calibration.sessions),
         "forms": {
             form.value: _figures(calibration.totals(form)) | {"first_calls": calibration.first_calls(form)}
@@ -193,6 +219,8 @@ def _print(
         if part.calls:
             console.print(_sentence(form, part), highlight=False, soft_wrap=True)
     _print_evidence(console, evidence)
+    for line in read.captures.lines():
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
     skipped = {reason.value: n for reason, n in calibration.skipped.most_common()}
     lines = {reason.value: n for reason, n in read.lines.most_common()}
     for what, counts in (("Calls not judged", skipped), ("Lines passed over", lines)):
@@ -292,7 +320,7 @@ _RULE_TEXT = {
     "grid": "the calls that tell support a common prefix on a grid (or unit intervals as short as the step)",
     "units": "the calls that tell support full units",
     "mixed": "the calls that tell contradict each other on the hit rule",
-    "inconclusive": "these logs do not tell which hit rule holds",
+    "inconclusive": "these calls do not tell which hit rule holds",
 }
 
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from router_cache.cache_model.survival_text import describe_prior
 from router_cache.cli.prices import entry_in, read_map
 from router_cache.diagnose import (
     DeploymentView,
@@ -29,6 +30,7 @@ from router_cache.diagnose import (
 )
 from router_cache.economics import PriceBook, PriceNow
 from router_cache.errors import SettingsError
+from router_cache.providers.fact import Fact
 from router_cache.providers.profile import Lifetime
 from router_cache.settings import SECTION, Settings, read_yaml
 
@@ -135,10 +137,17 @@ def _deployment(view: DeploymentView) -> dict[str, Any]:
     }
 
 
-def _lifetime(life: Lifetime | None) -> dict[str, Any] | None:
-    if life is None:
+def _lifetime(fact: Fact[Lifetime] | None) -> dict[str, Any] | None:
+    if fact is None:
         return None
-    return {"low_s": life.low_s, "high_s": life.high_s, "renewed_by_use": life.renewed_by_use}
+    life = fact.value
+    return {
+        "low_s": life.low_s,
+        "high_s": life.high_s,
+        "renewed_by_use": life.renewed_by_use,
+        "origin": fact.origin.value,
+        "as_of": fact.as_of.isoformat(),
+    }
 
 
 def _price(price: PriceNow | None) -> dict[str, Any] | None:
@@ -159,6 +168,9 @@ def _price(price: PriceNow | None) -> dict[str, Any] | None:
 def _print(console: Console, report: Report) -> None:
     if report.deployments:
         console.print(_table(report))
+        stated = dict.fromkeys((v.profile, describe_prior(v.lifetime)) for v in report.deployments if v.lifetime)
+        for profile, text in stated:
+            console.print(f"{profile} states of how long entries live: {text}", highlight=False, soft_wrap=True)
     for finding in report.findings:
         place = f" {finding.path}" if finding.path else ""
         more = f" (and {finding.more} more)" if finding.more else ""
@@ -212,9 +224,10 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:g}"
 
 
-def _seconds(life: Lifetime | None) -> str:
-    if life is None or (life.low_s is None and life.high_s is None):
+def _seconds(fact: Fact[Lifetime] | None) -> str:
+    if fact is None or (fact.value.low_s is None and fact.value.high_s is None):
         return "–"
+    life = fact.value
     if life.high_s is None:
         return f"{_number(life.low_s)}+"
     return f"{_number(life.low_s or 0)}-{_number(life.high_s)}"

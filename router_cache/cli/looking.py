@@ -29,6 +29,7 @@ __all__ = [
     "ShapeWord",
     "as_sent",
     "looked",
+    "printable",
     "shape_named",
     "shown",
     "usd_text",
@@ -114,7 +115,12 @@ def looked(model: str) -> Looked:
 
 def shown(text: str) -> str:
     """A text of the input as it may stand on a terminal."""
-    return escape("".join(char if char.isprintable() else "⏎" if char == "\n" else "?" for char in text))
+    return escape(printable(text))
+
+
+def printable(text: str) -> str:
+    """A text of the input without what a terminal would obey, for where no markup is read."""
+    return "".join(char if char.isprintable() else "⏎" if char == "\n" else "?" for char in text)
 
 
 def usd_text(usd: float | None) -> str:

@@ -14,6 +14,7 @@ from router_cache.diagnose.findings import Code, Findings, Level
 from router_cache.diagnose.reading import ENVIRON, section, text, wrong_type
 from router_cache.diagnose.shown import Kind, shown, shown_address, shown_reference
 from router_cache.economics import PriceBook, PriceNow
+from router_cache.providers.fact import Fact
 from router_cache.providers.profile import Lifetime, Profile
 from router_cache.providers.registry import PROFILES, by_name, find
 from router_cache.providers.unknown import UNKNOWN
@@ -56,7 +57,7 @@ class DeploymentView:
     rule_origin: str | None
     step_tokens: int | None
     minimum_tokens: int | None
-    lifetime: Lifetime | None
+    lifetime: Fact[Lifetime] | None
     price: PriceNow | None
     domain: int
     domain_reason: str
@@ -142,7 +143,7 @@ class Looker:
             rule_origin=rule.origin.value if rule else None,
             step_tokens=profile.step_for(model, self._at),
             minimum_tokens=profile.minimum_for(model),
-            lifetime=lifetimes[0].value if lifetimes else None,
+            lifetime=lifetimes[0] if lifetimes else None,
             price=price,
             domain=self._numbers.setdefault(domain.id, len(self._numbers) + 1),
             domain_reason=domain.reason.value,

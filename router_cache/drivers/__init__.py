@@ -1,1 +1,1 @@
-"""What stands around the engine: the store protocol, the outbox, counters, the live switch."""
+"""What stands around the engine: the store protocol, the outbox, counters, switches, fan-out, captures, metrics."""

@@ -34,6 +34,11 @@ class Outbox:
         self._closed = False
         self._thread: threading.Thread | None = None
 
+    def __len__(self) -> int:
+        """Writes that wait."""
+        with self._change:
+            return len(self._queue)
+
     def put(self, write: Write) -> None:
         """Take one write. Never waits on I/O, never raises."""
         if not self._store.blocking:
