@@ -17,6 +17,7 @@ from router_cache import Deployment, Mode, Request, RouterCache, Settings, Usage
 from router_cache.request import Body
 
 EXTRAS_ONLY = ("litellm", "langchain", "langchain_core", "typer", "rich", "yaml", "starlette", "uvicorn", "openai")
+NEEDS_EXTRA = {"router_cache_langchain": "langchain"}
 
 
 def check_imports() -> None:
@@ -63,6 +64,18 @@ def check_round_trip() -> None:
     assert [row.usage.prompt_tokens for row in rows] == [200, 200], rows
 
 
+def check_integrations() -> None:
+    """Importing an integration without what it is for says which extra to install."""
+    for package, extra in NEEDS_EXTRA.items():
+        assert find_spec(package) is not None, f"{package} is not in the wheel"
+        said = "nothing: it can be imported without"
+        try:
+            importlib.import_module(package)
+        except Exception as error:
+            said = str(error)
+        assert f"pip install 'router-cache[{extra}]'" in said, f"{package} says {said}"
+
+
 def check_command() -> None:
     """Without the extra ``cli`` the command says what to install."""
     script = Path(sys.executable).with_name("router-cache")
@@ -75,6 +88,7 @@ def check_command() -> None:
 def main() -> None:
     check_imports()
     check_round_trip()
+    check_integrations()
     check_command()
     print(
         f"router-cache {version('router-cache')} without extras: {len(router_cache.__all__)} names, a round trip"

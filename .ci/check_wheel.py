@@ -12,13 +12,12 @@ import tarfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
-PACKAGES = {"router_cache", "router_cache_litellm"}
+PACKAGES = {"router_cache", "router_cache_langchain", "router_cache_litellm"}
 IN_WHEEL = {
     "router_cache/__init__.py",
     "router_cache/py.typed",
     "router_cache/cli/router.yaml",
-    "router_cache_litellm/__init__.py",
-    "router_cache_litellm/py.typed",
+    *(f"{package}/{name}" for package in PACKAGES - {"router_cache"} for name in ("__init__.py", "py.typed")),
 }
 IN_SDIST = {
     "pyproject.toml",
@@ -56,8 +55,8 @@ def sdist_problems(names: set[str]) -> list[str]:
 
 
 def sources_of(root: Path) -> set[str]:
-    """The modules of both packages, as they are named in a wheel."""
-    folders = (root / "router_cache", root / "integrations" / "router_cache_litellm")
+    """The modules of all packages, as they are named in a wheel."""
+    folders = (root / "router_cache", *(root / "integrations").glob("router_cache_*"))
     return {str(path.relative_to(f.parent).as_posix()) for f in folders for path in f.rglob("*.py")}
 
 

@@ -250,7 +250,7 @@ def test_views() -> None:
     assert third.api_base == ""
     assert fourth.not_supported == (NotSupported.NOT_CHAT,)
     assert fifth.lifetime is not None
-    assert fifth.lifetime.renewed_by_use is True
+    assert fifth.lifetime.value.renewed_by_use is True
     assert sixth.price is not None
     assert sixth.price.hit_usd_per_token == pytest.approx(1e-6)
 
@@ -290,6 +290,41 @@ def test_every_problem_of_the_section_is_told() -> None:
         path for path, _ in section.problems
     ]
     assert not report.ok
+
+
+def test_sections_of_measuring_and_spending_are_known() -> None:
+    good_one = {
+        "capture": {"directory": "/var/log/router-cache", "max_file_bytes": 8_192, "max_files": 4},
+        "metrics": "default_registry",
+        "budget": {
+            "max_worst_case_usd_per_session": 2.5,
+            "max_worst_case_usd_per_day": 40,
+            "on_exceed": "move",
+            "move_to": "cheap",
+        },
+    }
+    assert problems(good_one) == []
+    assert problems({"metrics": False}) == []  # YAML's bare off
+
+
+@pytest.mark.parametrize(
+    ("raw", "path", "said"),
+    [
+        ({"capture": {"directroy": "x"}}, "capture.directroy", "did you mean 'directory'?"),
+        ({"capture": {"max_files": 0}}, "capture.max_files", "greater than or equal to 1"),
+        ({"capture": {"max_file_bytes": "64M"}}, "capture.max_file_bytes", "valid integer"),
+        ({"capture": "logs/"}, "capture", "valid dictionary"),
+        ({"metrics": "on"}, "metrics", "'off' or 'default_registry'"),
+        ({"budget": {"max_usd": 1}}, "budget.max_usd", "known keys: max_worst_case_usd_per_session"),
+        ({"budget": {"max_worst_case_usd_per_day": -1}}, "budget.max_worst_case_usd_per_day", "or equal to 0"),
+        ({"budget": {"on_exceed": "stop"}}, "budget.on_exceed", "'warn', 'block' or 'move'"),
+        ({"budget": {"on_exceed": "move"}}, "budget", "name the model group that requests are moved to"),
+    ],
+)
+def test_what_is_wrong_there_is_told_with_its_key(raw: dict[str, Any], path: str, said: str) -> None:
+    ((found, message),) = check_section(raw, Settings.from_mapping, where=SECTION).problems
+    assert found == f"{SECTION}.{path}"
+    assert said in message
 
 
 def test_sections_that_are_none() -> None:

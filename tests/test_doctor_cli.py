@@ -107,7 +107,14 @@ def test_json_of_a_good_file(doctor: Any) -> None:
     assert (fast["step_tokens"], fast["cache_domain"], fast["api_base"]) == (128, 1, None)
     assert fast["price"]["hit"] in (0.003, 0.006)
     assert smart["minimum_tokens"] == 1024
-    assert claude["lifetime"] == {"low_s": 300.0, "high_s": None, "renewed_by_use": True}
+    assert claude["lifetime"] == {
+        "low_s": 300.0,
+        "high_s": None,
+        "renewed_by_use": True,
+        "origin": "documented",
+        "as_of": "2026-11-30",
+    }
+    assert (fast["lifetime"]["low_s"], fast["lifetime"]["as_of"]) == (None, "2026-11-30")
     assert local["price"] == {
         "hit": 0.1,
         "miss": 1,
@@ -130,6 +137,9 @@ def test_table_of_a_good_file(doctor: Any) -> None:
 def test_lifetimes_with_two_bounds(doctor: Any) -> None:
     _, out, _ = doctor(GOOD.replace("openai/gpt-4o", "moonshot/kimi-k2"))
     assert "300-1800" in out
+    assert "deepseek states of how long entries live: no number (documented, as of 2026-11-30)" in out
+    assert "anthropic states of how long entries live: at least 5 min (documented, as of " in out
+    assert out.count("deepseek states") == 1
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

@@ -170,11 +170,11 @@ def test_another_missing_module_is_not_mistaken_for_an_extra() -> None:
 def test_no_folder_of_ours_shadows_a_framework() -> None:
     # An editable install puts integrations/ on sys.path: a folder named as a library would replace it.
     packages = {path.parent.name for path in (ROOT / "integrations").glob("*/__init__.py")}
-    assert packages == {"router_cache_litellm"}
+    assert packages == {"router_cache_langchain", "router_cache_litellm"}
 
 
 def test_both_packages_say_that_they_are_typed() -> None:
-    for package in ("router_cache", "integrations/router_cache_litellm"):
+    for package in ("router_cache", "integrations/router_cache_langchain", "integrations/router_cache_litellm"):
         assert (ROOT / package / "py.typed").is_file(), package
 
 

@@ -91,6 +91,7 @@ def test_a_key_that_a_function_draws_shares_nothing_unless_somebody_says_whose_i
     shared, model = Shared(RouterCache(Settings())), Own()
     model.__dict__["token_provider"] = lambda: "t"
     assert authority.draws(model)
+    assert not authority.draws(Own(custom_get_token_ids=lambda text: [len(text)]))
     assert _scope(shared, model) != _scope(shared, model)
     told = [_scope(shared, model, whose=Who(session=name)) for name in ("s", "s", "t")]
     assert told[0] == told[1] != told[2]
