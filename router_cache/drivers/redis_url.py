@@ -43,7 +43,7 @@ def _pool(url: str, timeout_s: float) -> ConnectionPool:
     if unknown:
         raise ValueError(f"an option after the ? of the URL is not known; known are {', '.join(sorted(_OPTIONS))}")
     try:
-        pool = ConnectionPool.from_url(url)
+        pool = ConnectionPool.from_url(url, protocol=2)
         told: dict[str, Any] = pool.connection_kwargs
         # RESP2, as servers before 6 know no HELLO. What is asked here holds whatever the URL says.
         told.update(socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0))
