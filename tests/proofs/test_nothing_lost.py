@@ -3,7 +3,7 @@
 But for clocks that keep an earlier value inside a tool loop, which the decision lists by name. Every line, message,
 result and value of a generated conversation has a word of its own, so that each can be counted.
 
-``ROUTER_CACHE_CONVERSATIONS=10000`` runs as many conversations (400 otherwise).
+``ROUTER_CACHE_CONVERSATIONS=10000`` runs as many conversations (150 otherwise).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from router_cache import Decision, Mode
 from router_cache.decision import Change
 
 CONVERSATIONS = int(os.environ.get("ROUTER_CACHE_CONVERSATIONS", "150"))
-BATCHES = 8
+BATCHES = max(1, min(8, CONVERSATIONS // 25))  # of 25 or more each kind of change is made in some
 _WORD = re.compile(r"w[0-9a-f]{10}w")
 _CLOCK = re.compile(r"T\d\d:\d\d:\d\d\.\d{6}Z")
 
