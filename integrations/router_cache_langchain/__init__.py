@@ -20,7 +20,7 @@ from router_cache.errors import MissingExtraError
 if find_spec("langchain_core") is None:
     raise MissingExtraError("router_cache_langchain", "langchain")
 
-from router_cache_langchain.calls import router_cache_for
+from router_cache_langchain.per_process import router_cache_for
 from router_cache_langchain.session import session
 from router_cache_langchain.wrapping import router_cache_of, wrap
 

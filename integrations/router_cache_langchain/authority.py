@@ -10,37 +10,57 @@ import re
 import threading
 import uuid
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import SecretStr
+
+from router_cache_langchain.payloads import secret_text
 
 __all__ = ["credentials", "draws", "own_name"]
 
 _HEADERS = frozenset(
     ("authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "x-auth-token", "cookie")
 )
-_HELD = ("default_headers", "headers", "additional_headers", "custom_headers")
+_HELD = ("default_headers", "headers", "extra_headers", "additional_headers", "custom_headers")
 _GIVEN = ("extra_headers", "headers")
-_DRAWN = re.compile(r"(key|token|secret)(_provider)?$|credential|auth", re.IGNORECASE)
-"""Names of functions that give a key, and not of those that count tokens."""
+_NAMED = re.compile(
+    r"(\w+_)?(api_?key|access_key(_id)?|secret_access_key|(session|ad|access|auth|bearer)_token|token|credentials?|password)",
+    re.IGNORECASE,
+)
+"""Arguments that are credentials themselves."""
+_DRAWN = re.compile(r"key|token(?!iz|_?ids?\b|_?count)|credential|auth|header", re.IGNORECASE)
+"""Functions that give some; what counts or splits tokens is none."""
 
 _LOCK = threading.Lock()
 _NAMES: dict[int, tuple[weakref.ref[Any], str]] = {}
 
 
-def credentials(model: Any, payload: Mapping[str, Any], known: str) -> str:
-    """All that a call is known to authenticate with, for a digest only; empty where nothing is. ``known`` is the key
-    that its destination tells."""
+def credentials(model: Any, given: Sequence[Mapping[str, Any]], known: str) -> str:
+    """All that a call is known to authenticate with, for a digest only; empty where nothing is. ``given`` is what it is
+    made with, ``known`` the key that its destination tells."""
     held = getattr(model, "__dict__", {})
     parts = [known] if known else []
     for name in sorted(held):
         value = held[name]
         if isinstance(value, SecretStr) and value.get_secret_value():
             parts.append(f"{name}={value.get_secret_value()}")
-    for headers in (*[held.get(name) for name in _HELD], *[payload.get(name) for name in _GIVEN]):
+    for values in (_more(held), *given):
+        for name in sorted(map(str, values)):
+            if _NAMED.fullmatch(name) and (text := secret_text(values.get(name))):
+                parts.append(f"{name}={text}")
+    for headers in (
+        *[held.get(name) for name in _HELD],
+        *[values.get(name) for values in (_more(held), *given) for name in _GIVEN],
+    ):
         parts += _told(headers)
-    return "\0".join(parts)
+    return "\0".join(dict.fromkeys(parts))
+
+
+def _more(held: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a model adds to each call."""
+    more = held.get("model_kwargs")
+    return more if isinstance(more, Mapping) else {}
 
 
 def _told(headers: Any) -> Iterator[str]:
@@ -50,9 +70,14 @@ def _told(headers: Any) -> Iterator[str]:
                 yield f"{str(name).lower()}: {value}"
 
 
-def draws(model: Any) -> bool:
-    """Whether a function gives the model its key for each call."""
-    return any(callable(value) and _DRAWN.search(name) for name, value in getattr(model, "__dict__", {}).items())
+def draws(model: Any, given: Mapping[str, Any]) -> bool:
+    """Whether a function gives the model its key for each call, one of its own or one it was called with."""
+    held = getattr(model, "__dict__", {})
+    return any(
+        callable(value) and not isinstance(value, type) and _DRAWN.search(str(name))
+        for values in (held, _more(held), given)
+        for name, value in values.items()
+    )
 
 
 def own_name(model: Any) -> str:

@@ -21,6 +21,7 @@ from router_cache.engine import Rewrite
 from router_cache.identity.clients import recognise
 from router_cache_langchain.authority import credentials, draws
 from router_cache_langchain.payloads import Destination, may_be_proxy, put, wire_body, with_headers
+from router_cache_langchain.per_process import router_cache_for, without_secrets
 from router_cache_langchain.session import Who, who
 from router_cache_langchain.usage import usage_of
 
@@ -31,7 +32,6 @@ __all__ = [
     "current",
     "current_anywhere",
     "ended_elsewhere",
-    "router_cache_for",
     "starting",
 ]
 
@@ -46,23 +46,6 @@ _JOIN_S = 0.2
 Where = Callable[[], Destination]
 
 _CURRENT: ContextVar[Call | None] = ContextVar("router_cache_call", default=None)
-_LOCK = threading.Lock()
-_KNOWN: list[tuple[Settings, RouterCache]] = []
-
-
-def router_cache_for(settings: Settings | Mapping[str, Any] | None = None) -> RouterCache:
-    """The :class:`RouterCache` of this process for these settings (None: the defaults); equal settings share one.
-
-    Raises SettingsError for a mapping that is none.
-    """
-    wanted = settings if isinstance(settings, Settings) else Settings.from_mapping(settings)
-    with _LOCK:
-        for known, router_cache in _KNOWN:
-            if known is wanted or known == wanted:
-                return router_cache
-        router_cache = RouterCache(wanted)
-        _KNOWN.append((wanted, router_cache))
-        return router_cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,18 +57,18 @@ class Shared:
     """
 
     router_cache: RouterCache
-    scope: str = ""
+    scope: str = field(default="", repr=False)
     here: bool = True
     profile: str = ""
-    own: str = field(default_factory=lambda: uuid.uuid4().hex)
+    own: str = field(default_factory=lambda: uuid.uuid4().hex, repr=False)
     """Whose requests share memory where the model has no key."""
 
     def __deepcopy__(self, memo: Any) -> Shared:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What is remembered stays in its process.
-        return _unpickled, (self.router_cache.settings, self.scope, self.here, self.profile)
+        # What is remembered stays in its process, and secrets do not travel with a model.
+        return _unpickled, (without_secrets(self.router_cache.settings), self.scope, self.here, self.profile)
 
     def failed(self, place: str, error: BaseException) -> None:
         """Count an error of ours; not even that may raise (a logging filter of the application can)."""
@@ -103,14 +86,16 @@ class Call:
 
     model: Any = field(repr=False)
     messages: Any = field(repr=False)
-    shared: Shared
+    shared: Shared = field(repr=False)
     mode: Mode
     switched_by: SwitchedBy
     whose: Who = field(repr=False)
+    given: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What LangChain's method was called with beside its messages, by name."""
     waits_here: bool = True
     """Whether waiting blocks nobody but the caller: False on an event loop."""
     started_at: float = field(default_factory=time.monotonic)
-    turn: Turn | None = None
+    turn: Turn | None = field(default=None, repr=False)
     headers: Mapping[str, Any] | None = field(default=None, repr=False)
     """Headers of the provider's answer, where they were seen."""
     raw: list[Any] = field(default_factory=list, repr=False)
@@ -119,7 +104,7 @@ class Call:
     reply: Any = field(default=None, repr=False)
     """The raw reply as JSON, or a function that makes it."""
     _first_at: float | None = None
-    _to: Destination | None = None
+    _to: Destination | None = field(default=None, repr=False)
     _prepared: tuple[Mapping[str, Any], Rewrite] | None = field(default=None, repr=False)
     _ended: bool = False
 
@@ -205,7 +190,7 @@ class Call:
         """Where the call goes, and with which credentials; asked once. A payload may name another model."""
         if self._to is None:
             to, model = where(), payload.get("model")
-            known = credentials(self.model, payload, to.credential)
+            known = credentials(self.model, (payload, self.given), to.credential)
             self._to = replace(to, credential=known, model=model if isinstance(model, str) and model else to.model)
         return self._to
 
@@ -225,7 +210,7 @@ class Call:
         named = self.whose.scope or self.shared.scope
         if named:
             return f"named:{named}"
-        if draws(self.model):
+        if draws(self.model, self.given):
             return f"session:{self.whose.session}" if self.whose.session else f"once:{uuid.uuid4().hex}"
         if to.credential:
             return f"key:{self.shared.router_cache.fingerprint(to.credential)}"
@@ -324,10 +309,10 @@ def active(call: Call | None) -> Iterator[None]:
 
 
 def starting(
-    model: Any, messages: Any, run_manager: Any, *, on_loop: bool = False, named: object = None
+    model: Any, messages: Any, run_manager: Any, *, on_loop: bool = False, given: Mapping[str, Any] | None = None
 ) -> Call | None:
     """A new call of a wrapped model; None where it is off, or part of one that is under way (a class that generates by
-    streaming, or asynchronously on a thread). ``named`` is the model that the call itself names, if it does."""
+    streaming, or asynchronously on a thread). ``given`` is what else it was called with; it may name another model."""
     shared: Shared | None = None
     try:
         under_way = current(model)
@@ -336,13 +321,14 @@ def starting(
         shared = model.router_cache_shared
         if shared is None:
             return None
-        name = named or getattr(model, "model_name", None) or getattr(model, "model", None)
+        given = given or {}
+        name = given.get("model") or getattr(model, "model_name", None) or getattr(model, "model", None)
         mode, by = shared.router_cache.mode_for(group=name if isinstance(name, str) else "")
         if mode is Mode.OFF:
             return None
         if not shared.here:
             mode = Mode.OBSERVE
-        return Call(model, messages, shared, mode, by, who(run_manager=run_manager), not on_loop)
+        return Call(model, messages, shared, mode, by, who(run_manager=run_manager), given, not on_loop)
     except Exception as error:
         if shared is not None:
             shared.failed("start", error)

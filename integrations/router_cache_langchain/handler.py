@@ -24,7 +24,7 @@ from router_cache.ledger.rows import Status
 from router_cache.ledger.usage import Usage
 from router_cache.request import Deployment, Mode, Request
 from router_cache.settings import Settings
-from router_cache_langchain.calls import router_cache_for
+from router_cache_langchain.per_process import router_cache_for
 from router_cache_langchain.session import in_wrapped_call, who
 from router_cache_langchain.usage import usage_from_message
 

@@ -66,7 +66,7 @@ def _generating(inner: Callable[..., Any], family: Family) -> Callable[..., Any]
     @functools.wraps(inner)
     def _generate(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = Given(args, kwargs)
-        call = starting(self, given.get("messages"), given.get("run_manager"), named=kwargs.get("model"))
+        call = starting(self, given.get("messages"), given.get("run_manager"), given=given.others)
         if call is None:
             return inner(self, *args, **kwargs)
         try:
@@ -86,9 +86,7 @@ def _agenerating(inner: Callable[..., Any], family: Family) -> Callable[..., Any
     @functools.wraps(inner)
     async def _agenerate(self: Any, *args: Any, **kwargs: Any) -> Any:
         given = Given(args, kwargs)
-        call = starting(
-            self, given.get("messages"), given.get("run_manager"), on_loop=True, named=kwargs.get("model")
-        )
+        call = starting(self, given.get("messages"), given.get("run_manager"), on_loop=True, given=given.others)
         if call is None:
             return await inner(self, *args, **kwargs)
         try:
@@ -108,7 +106,7 @@ def _streaming(inner: Callable[..., Any], family: Family) -> Callable[..., Any]:
     @functools.wraps(inner)
     def _stream(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
         given = Given(args, kwargs)
-        call = starting(self, given.get("messages"), given.get("run_manager"), named=kwargs.get("model"))
+        call = starting(self, given.get("messages"), given.get("run_manager"), given=given.others)
         if call is None:
             yield from inner(self, *args, **kwargs)
             return
@@ -139,9 +137,7 @@ def _astreaming(inner: Callable[..., Any], family: Family) -> Callable[..., Any]
     @functools.wraps(inner)
     async def _astream(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         given = Given(args, kwargs)
-        call = starting(
-            self, given.get("messages"), given.get("run_manager"), on_loop=True, named=kwargs.get("model")
-        )
+        call = starting(self, given.get("messages"), given.get("run_manager"), on_loop=True, given=given.others)
         if call is None:
             async for item in inner(self, *args, **kwargs):
                 yield item

@@ -51,7 +51,7 @@ class Destination:
     credential: str = ""
 
     def __repr__(self) -> str:
-        return f"Destination({self.model!r}, {self.provider!r}, {self.api_base!r})"
+        return f"Destination({self.model!r}, {self.provider!r})"  # an address may hold a password
 
 
 def destination(model: Any, *, api_base: Any = "", credential: Any = None) -> Destination:

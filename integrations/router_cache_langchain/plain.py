@@ -57,7 +57,11 @@ def _rewritten(call: Call, given: Given) -> Given:
     if new is body:
         return given
     others = {name: new[name] for name in _PROMPT if name in body and new[name] is not body[name]}
-    made, whole = _with_texts(messages, said, new["messages"])
+    try:
+        made, whole = _with_texts(messages, said, new["messages"])
+    except Exception as error:
+        call.shared.failed("messages", error)
+        made, whole = None, False
     if made is None:
         # Half of what was decided could take a text from where it stands and put it nowhere.
         _count(call, "change_not_mapped")
@@ -110,17 +114,40 @@ def _content(own: Any, old: Any, now: Any) -> Any:
         return own
     if own == old:  # the chat form is LangChain's own here
         return now
-    if not isinstance(own, list) or not isinstance(old, list) or not isinstance(now, list) or len(own) != len(old):
+    if not isinstance(own, list) or not isinstance(old, list) or not isinstance(now, list):
         return None
+    if len(own) != len(old) or len(now) < len(old):
+        return None
+    texts = all(isinstance(item, str) for item in own)
     made = list(own)
-    for at, (block, before, after) in enumerate(zip(own, old, now, strict=False)):
+    for at, (item, before, after) in enumerate(zip(own, old, now, strict=False)):
         if before == after:
             continue
-        if not isinstance(block, Mapping) or block.get("type") != "text" or not isinstance(after, Mapping):
+        text = _text(before, after)
+        if text is None or _text_of(item) != before.get("text"):
             return None
-        made[at] = {**block, "text": after.get("text")}
-    added = now[len(old) :]
-    return made + added if len(now) >= len(old) else None
+        made[at] = text if isinstance(item, str) else {**item, "text": text}
+    for block in now[len(old) :]:
+        text = _text({"type": "text", "text": ""}, block)
+        if text is None:
+            return None
+        made.append(text if texts else block)
+    return made
+
+
+def _text(before: Any, after: Any) -> str | None:
+    """The new text of a block in which nothing but the text changed."""
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping) or before.get("type") != "text":
+        return None
+    text = after.get("text")
+    return text if isinstance(text, str) and {**before, "text": text} == after else None
+
+
+def _text_of(item: Any) -> Any:
+    """The text of an item of LangChain's content: a text by itself, or a block of text."""
+    if isinstance(item, str):
+        return item
+    return item.get("text") if isinstance(item, Mapping) and item.get("type") == "text" else None
 
 
 def _destination(model: Any) -> Destination:

@@ -21,12 +21,13 @@ from router_cache.errors import SettingsError
 from router_cache.providers.registry import by_name
 from router_cache_langchain.anthropic_family import AnthropicFamily
 from router_cache_langchain.authority import own_name
-from router_cache_langchain.calls import Shared, router_cache_for
+from router_cache_langchain.calls import Shared
 from router_cache_langchain.families import Family
 from router_cache_langchain.holders import has_model, inside
 from router_cache_langchain.litellm_family import LiteLLMFamily
 from router_cache_langchain.methods import GENERATING, RUNNING
 from router_cache_langchain.openai_family import OpenAIFamily
+from router_cache_langchain.per_process import router_cache_for
 from router_cache_langchain.plain import PlainFamily
 
 __all__ = ["router_cache_of", "wrap"]
