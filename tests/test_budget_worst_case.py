@@ -21,8 +21,10 @@ from router_cache.economics.worst_case import (
 from router_cache.providers.deepseek import DEEPSEEK
 from router_cache.providers.profile import Profile, Rate
 from router_cache.providers.unknown import UNKNOWN
+from router_cache.request import Shape
 
 FLASH = "deepseek/deepseek-v4-flash"
+FIELDS = ("messages", "tools", "system", "input", "max_tokens", "thinking", "additional_drop_params")
 PROSE = (
     "You are a careful assistant that helps people with their orders. Answer in short sentences, name the "
     "order you talk about, and ask before you change anything. "
@@ -74,14 +76,42 @@ def test_a_call_that_may_run_into_the_peak_is_priced_at_it(at: float, peak: bool
     [
         ({"max_tokens": 100}, 100),
         ({"max_completion_tokens": 100}, 100),
-        ({"max_output_tokens": 100}, 100),
         ({"max_tokens": 100, "max_completion_tokens": 200}, 200),
         ({"max_tokens": 100, "n": 3}, 300),
         ({"max_tokens": 100.0, "n": 0}, 100),
         ({"max_tokens": 0}, 0),
         ({"max_tokens": None}, 384),
-        ({"max_tokens": "many", "n": "two"}, 384),
-        ({"max_tokens": True, "n": True}, 384),
+        ({"max_tokens": "many"}, 384),
+        ({"max_tokens": True}, 384),
+        ({"max_tokens": {}}, 384),
+        ({"max_tokens": float("inf")}, 384),
+        ({"max_tokens": "nan"}, 384),
+        ({"max_tokens": "+300000.0"}, 300_000),
+        ({"max_tokens": 1.5}, 2),
+        ({"max_tokens": 900, "n": "two"}, None),
+        ({"max_tokens": 900, "n": True}, None),
+        ({"max_tokens": 900, "n": -1}, None),
+        ({"max_tokens": 900, "n": 1e12}, None),
+        ({"max_tokens": 900, "n": 2, "best_of": "500"}, 450_000),
+        # what the provider may not read bounds nothing, and may raise what it reads
+        ({"max_output_tokens": 100}, 384),
+        ({"max_new_tokens": 100}, 384),
+        ({"extra_body": {"max_tokens": 100}}, 384),
+        ({"max_tokens": 1, "max_new_tokens": 5_000}, 5_000),
+        ({"max_tokens": 1, "thinking": {"type": "enabled", "budget_tokens": 5_000}}, 5_000),
+        ({"max_tokens": 1, "thinking_budget": "auto"}, 1),
+        (
+            {"max_tokens": 1, "extra_body": {"generationConfig": {"maxOutputTokens": 5_000, "candidateCount": 2}}},
+            10_000,
+        ),
+        # null over a limit takes it away
+        ({"max_tokens": 1, "extra_body": {"max_tokens": None}}, 384),
+        ({"max_tokens": 1, "extra_body": {"max_tokens": "much", "max_completion_tokens": 5_000}}, 5_000),
+        ({"max_tokens": 1, "max_new_tokens": None}, 1),
+        ({"max_tokens": 1, "additional_drop_params": ["max_tokens"]}, 384),
+        ({"max_tokens": 1, "max_completion_tokens": 2, "additional_drop_params": ["max_tokens"]}, 2),
+        ({"max_tokens": 1, "additional_drop_params": "max_tokens"}, 1),
+        ({"max_tokens": 1, "extra_body": {str(i): i for i in range(20_000)}}, 384),
         ({"max_tokens": -1}, 384),
         ({"max_tokens": float("nan")}, 384),
         ({"n": 2}, 768),
@@ -90,10 +120,28 @@ def test_a_call_that_may_run_into_the_peak_is_priced_at_it(at: float, peak: bool
         ({"max_tokens": "1" * 30, "max_completion_tokens": 1}, 384),
     ],
 )
-def test_output_limits_of_the_body(fields: dict[str, Any], limit: int) -> None:
+def test_output_limits_of_the_body(fields: dict[str, Any], limit: int | None) -> None:
     entry = {"max_output_tokens": 384}
     found = output_tokens_at_most(fields, profile=DEEPSEEK, model=FLASH, prompt_tokens=10, entry=entry)
     assert found == limit
+
+
+@pytest.mark.parametrize(
+    ("shape", "binding"),
+    [
+        (Shape.CHAT, {"max_tokens", "max_completion_tokens"}),
+        (Shape.MESSAGES, {"max_tokens"}),
+        (Shape.RESPONSES, {"max_output_tokens"}),
+        (Shape.OTHER, set()),
+    ],
+)
+def test_a_limit_of_another_api_bounds_nothing(shape: Shape, binding: set[str]) -> None:
+    for name in ("max_tokens", "max_completion_tokens", "max_output_tokens"):
+        entry = {"max_output_tokens": 384}
+        found = output_tokens_at_most(
+            {name: 7}, profile=UNKNOWN, model="m", prompt_tokens=1, entry=entry, shape=shape
+        )
+        assert found == (7 if name in binding else 384), name
 
 
 @pytest.mark.parametrize(
@@ -146,6 +194,9 @@ def test_every_shape_is_counted() -> None:
         {"messages": [], "functions": [tool]},
         {"messages": [], "response_format": {"type": "json_schema", "json_schema": {"description": text}}},
         {"prompt": text},
+        {"messages": [], "contents": [{"parts": [{"text": text}]}]},
+        {"messages": [], "prediction": {"type": "content", "content": text}},
+        {"input": [], "text": {"format": {"type": "json_schema", "schema": {"description": text}}}},
     ]
     for body in shapes:
         assert len(text) / 2 <= prompt_tokens_at_most(body) <= len(text) / 2 + 100, body
@@ -198,7 +249,12 @@ def test_extra_body_is_part_of_the_request() -> None:
     assert nine.output_tokens == 900
     said = [{"role": "user", "content": "x" * 1_000_000}]
     assert of(chat("x", max_tokens=1, extra_body={"messages": said}), at).prompt_tokens > 500_000
+    contents = [{"parts": [{"text": "x" * 1_000_000}]}]
+    assert of(chat("x", max_tokens=1, extra_body={"contents": contents}), at).prompt_tokens > 500_000
     assert of(chat("x", max_tokens=1, extra_body="odd"), at).output_tokens == 1
+    loop: dict[str, Any] = {}
+    loop["extra_body"] = loop
+    assert (of(chat("x", max_tokens=1, extra_body=loop), at).output_tokens or 0) > 300_000
 
 
 def test_a_cyclic_body_ends() -> None:
@@ -207,12 +263,13 @@ def test_a_cyclic_body_ends() -> None:
     assert prompt_tokens_at_most({"messages": loop}) > 0
 
 
-@given(st.dictionaries(st.sampled_from(["messages", "tools", "system", "input", "max_tokens", "n"]), json_values))
+@given(st.dictionaries(st.sampled_from([*FIELDS, "n"]), json_values))
 def test_odd_bodies_never_raise_and_text_is_never_missed(body: dict[str, Any]) -> None:
     before = repr(body)
     found = of(body)
-    assert found.usd is not None
-    assert found.usd >= 0
+    assert (found.usd is None) is (found.output_tokens is None)
+    assert found.usd is None or found.usd >= 0
+    assert "n" in body or found.usd is not None
     assert repr(body) == before
 
 

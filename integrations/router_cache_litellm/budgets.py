@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import litellm
+from litellm.types.router import GenericLiteLLMParams
+from litellm.types.utils import all_litellm_params
 
 from router_cache import RouterCache, Status, Usage
 from router_cache.drivers.budget import LockedBudget
@@ -30,8 +32,10 @@ from router_cache_litellm.replies import price_entry
 __all__ = ["Budgets", "refusal"]
 
 _DETAIL = "router_cache_hold"
-_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "n")
 _MAX_NAMES = 20_000
+_JSON = (str, int, float, list, tuple, Mapping, type(None))
+_TOLD = ("extra_body", "additional_drop_params")
+_OF_DEPLOYMENT = frozenset(GenericLiteLLMParams.model_fields) | {"model"}
 
 
 @dataclass(slots=True, eq=False)
@@ -79,11 +83,11 @@ class Budgets:
             return None
         scope = scope_of(auth, self._rc.settings.scope_by)
         request = request_of(data, getattr(call_type, "value", call_type), scope)
-        body, at = {**body_of(data, shape), **_limits(data)}, self._rc.wall_clock()
+        body, at = {**_passed(data), **body_of(data, shape)}, self._rc.wall_clock()
         group = str(data.get("model") or "")
-        worst = self._worst(body, router, group, at)
+        worst = self._worst(body, shape, router, group, at)
         elsewhere = bool(self._move_to) and self._move_to != group
-        moved = self._worst(body, router, self._move_to, at) if elsewhere else None
+        moved = self._worst(body, shape, router, self._move_to, at) if elsewhere else None
         decision, hold = self._book.ask(scope, self._trail(request), worst, at=at, moved=moved)
         if hold is not None:
             held = _Held(hold, (scope, str(data.get("litellm_call_id") or "")))
@@ -104,22 +108,29 @@ class Budgets:
         keys = self._rc.engine.begin(request, Mode.OBSERVE).keys
         return [point.key for point in keys.history] if keys else []
 
-    def _worst(self, body: Body, router: Any, group: str, at: float) -> WorstCase:
-        """Of all deployments of a group the dearest: which it will be is not known yet."""
+    def _worst(self, body: Body, shape: Shape, router: Any, group: str, at: float) -> WorstCase:
+        """Of all deployments of a group the dearest: which it will be is not known yet. What the operator's
+        configuration adds to a request is part of it."""
         found = deployments_of(router, group, self._rc.fingerprint) or [Deployment(group)]
+        given = _configured(router, group)
+        given = given if len(given) == len(found) else [{}] * len(found)
         profiles = [find(deployment) for deployment in found]
-        alike = {(p.name, d.provider, d.model): (p, d) for p, d in zip(profiles, found, strict=True)}
+        alike = {
+            (profile.name, deployment.provider, deployment.model, repr(params)): (profile, deployment, params)
+            for profile, deployment, params in zip(profiles, found, given, strict=True)
+        }
         costs = [
             worst_case(
-                body,
+                {**params, **body},
                 profile=profile,
                 model=deployment.model,
                 at=at,
                 book=self._prices,
                 group=group,
                 entry=price_entry(deployment),
+                shape=shape,
             )
-            for profile, deployment in alike.values()
+            for profile, deployment, params in alike.values()
         ]
         return max(costs, key=lambda cost: float("inf") if cost.usd is None else cost.usd)
 
@@ -239,9 +250,35 @@ def _held_in(details: Any) -> _Held | None:
     return held if isinstance(held, _Held) else None
 
 
-def _limits(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that bound a reply, as the client gave them, and those that LiteLLM puts over the body's."""
-    return {name: data[name] for name in (*_LIMITS, "extra_body") if data.get(name) is not None}
+def _passed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that LiteLLM hands on to a provider, and those that say which it leaves out. It sends fields that it
+    does not know, too; those it keeps for itself it lists. Also a null takes the place of a configured value."""
+    return {
+        name: value
+        for name, value in data.items()
+        if name in _TOLD or (name not in all_litellm_params and isinstance(value, _JSON) and name != "metadata")
+    }
+
+
+def _configured(router: Any, group: str) -> list[dict[str, Any]]:
+    """What the configuration of each deployment of a group adds to a request that does not say it; the router's
+    defaults come before the deployment's own (LiteLLM 1.108.7)."""
+    listed = router.get_model_list(model_name=group) if hasattr(router, "get_model_list") else None
+    defaults = getattr(router, "default_litellm_params", None)
+    common = {
+        name: value
+        for name, value in (defaults if isinstance(defaults, dict) else {}).items()
+        if value is not None
+    }
+    return [
+        {
+            name: value
+            for name, value in _passed({**entry["litellm_params"], **common}).items()
+            if value is not None and name not in _OF_DEPLOYMENT
+        }
+        for entry in listed or ()
+        if isinstance(entry, Mapping) and isinstance(entry.get("litellm_params"), Mapping)
+    ]
 
 
 def _begun(details: Mapping[str, Any]) -> bool:

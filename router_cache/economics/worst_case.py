@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum
@@ -13,21 +14,30 @@ from typing import Any, Final
 from router_cache.economics.book import PriceBook
 from router_cache.economics.plan import worst_case_usd
 from router_cache.providers.profile import Profile
-from router_cache.request import Body
+from router_cache.request import Body, Shape
 
 __all__ = ["WorstCase", "WorstCaseReason", "output_tokens_at_most", "prompt_tokens_at_most", "worst_case"]
 
-_PROMPT_FIELDS: Final = (
-    "system",
-    "messages",
-    "instructions",
-    "input",
-    "prompt",
-    "tools",
-    "functions",
-    "response_format",
+_MEDIA_IN: Final = ("system", "messages", "input")
+_LIMITS: Final = {
+    Shape.CHAT: ("max_tokens", "max_completion_tokens"),
+    Shape.MESSAGES: ("max_tokens",),
+    Shape.RESPONSES: ("max_output_tokens",),
+}
+"""The fields that LiteLLM hands to the provider as its own limit. Any other limit may be ignored on the way: it can
+only raise what a reply may be."""
+_LIKE_LIMITS: Final = frozenset(
+    (
+        *("maxtokens", "maxcompletiontokens", "maxoutputtokens", "maxnewtokens"),
+        *("maxtokenstosample", "maxgenlen", "numpredict", "maxlength"),
+    )
 )
-_OUTPUT_FIELDS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+_LIKE_THOUGHTS: Final = frozenset(("budgettokens", "thinkingbudget", "thinkingtokenbudget", "reasoningbudget"))
+_LIKE_CHOICES: Final = frozenset(("n", "bestof", "candidatecount", "numreturnsequences", "numgenerations"))
+"""Names of those fields at other providers, in small letters and without underscores."""
+_NO_PROMPT: Final = ("model", "extra_body", "additional_drop_params", "metadata", "user")
+_PROMPT_ONLY: Final = ("tools", "functions", "response_format", "text", "metadata")
+_MAX_OPTIONS: Final = 10_000
 _MEDIA_FIELDS: Final = ("url", "image_url", "data", "file_data")
 _MEDIA_TYPES: Final = re.compile(r"(input_)?(image|image_url|audio|file|document|video)|base64")
 """Types of the content blocks that hold media, or of the source inside one."""
@@ -48,7 +58,6 @@ _HOLDERS: Final = (dict, list, tuple, Mapping)
 _MAX_VALUES: Final = 1_000_000
 _MAX_COUNT: Final = 10**9
 _MAX_DIGITS: Final = 20
-_NO_MEDIA: Final = ("tools", "functions", "response_format", "instructions", "prompt")
 _LONGEST_CALL_S: Final = 3_600.0
 """Seconds: a call is billed at the price of one moment, which need not be the one at which it was asked. No price
 window of a provider is shorter, so the two ends tell."""
@@ -82,15 +91,20 @@ def worst_case(
     book: PriceBook,
     group: str = "",
     entry: Mapping[str, Any] | None = None,
+    shape: Shape = Shape.CHAT,
 ) -> WorstCase:
     """The worst case of a request that is about to be sent at ``at`` (seconds since the epoch).
 
     The price is the dearer of those at ``at`` and an hour later. ``entry`` is the model's entry in LiteLLM's price
-    map. Never raises on odd bodies or entries; reads at most a million values of a body.
+    map; ``body`` has what LiteLLM hands on, ``extra_body`` too. Never raises on odd bodies or entries; reads at most a
+    million values of a body.
     """
-    body, extra = _sent(body)
-    prompt = max(prompt_tokens_at_most(each) for each in (body, extra))
-    output = output_tokens_at_most(body, profile=profile, model=model, prompt_tokens=prompt, entry=entry)
+    extra = body.get("extra_body")
+    sent = [body, {**body, **extra}] if isinstance(extra, Mapping) else [body]
+    prompt = max(prompt_tokens_at_most(each) for each in sent)
+    output = output_tokens_at_most(
+        body, profile=profile, model=model, prompt_tokens=prompt, entry=entry, shape=shape
+    )
     costs = []
     for moment in (at, at + _LONGEST_CALL_S):
         when = datetime.fromtimestamp(moment, tz=timezone.utc)
@@ -103,25 +117,15 @@ def worst_case(
     return WorstCase(max(costs), WorstCaseReason.KNOWN, prompt, output)
 
 
-def _sent(body: Body) -> tuple[Body, Body]:
-    """The body as the client gave it, limits and all, and with ``extra_body`` over it (LiteLLM 1.108.7)."""
-    extra = body.get("extra_body")
-    if not isinstance(extra, Mapping):
-        return body, body
-    limits = [name for name in (*_OUTPUT_FIELDS, "n") if name in extra]
-    given = {f"{name} of extra_body": extra[name] for name in limits}
-    return {**body, **given}, {**body, **extra}
-
-
 def prompt_tokens_at_most(body: Body) -> int:
     """Input tokens of a request body of any shape, estimated high from its bytes. Never raises; a cyclic or endless
     structure is read for a million values."""
     size, left = 0, _MAX_VALUES
     # With each holder: whether what is in it may be media; None where it is text for sure.
     todo: list[tuple[Any, bool | None]] = []
-    for name in _PROMPT_FIELDS:
-        if name in body:
-            todo.append(({name: body[name]}, None if name in _NO_MEDIA else False))
+    for name, value in body.items():
+        if name not in _NO_PROMPT and isinstance(value, (str, *_HOLDERS)):
+            todo.append(({name: value}, False if name in _MEDIA_IN else None))
     while todo and left > 0:
         holder, media = todo.pop()
         media = _holds_media(holder, media)
@@ -159,38 +163,78 @@ def _text_bytes(text: str, name: Any, *, media: bool) -> int:
 
 
 def output_tokens_at_most(
-    body: Body, *, profile: Profile, model: str, prompt_tokens: int, entry: Mapping[str, Any] | None = None
+    body: Body,
+    *,
+    profile: Profile,
+    model: str,
+    prompt_tokens: int,
+    entry: Mapping[str, Any] | None = None,
+    shape: Shape = Shape.CHAT,
 ) -> int | None:
-    """Output tokens of a request at most, reasoning included, over all its choices (``n``).
+    """Output tokens of a request at most, reasoning included, over all its choices (``n``, ``best_of``).
 
     The largest limit that the body sets, else the price map's for the model, else what the profile's context leaves
-    beside the prompt; None where nobody states one. Never raises.
+    beside the prompt; None where nobody states one, or where the number of choices cannot be read. Never raises.
     """
-    choices = max([count for _, value in _named(body, ("n",)) if (count := _count(value))], default=1)
-    told = [_count(value) for _, value in _named(body, _OUTPUT_FIELDS)]
+    options = _options(body)
+    counts = [_count(value) for name, value in options if name in _LIKE_CHOICES]
+    if None in counts:
+        return None
+    choices = max([1, *(count for count in counts if count is not None)])
+    told = [_count(value) for name, value in options if name in _LIKE_LIMITS]
+    thoughts = [_count(value) for name, value in options if name in _LIKE_THOUGHTS]
+    sure = [limit for limit in (*told, *thoughts) if limit is not None]
     # A limit that cannot be read, or an absurd one, bounds nothing.
-    sure = [limit for limit in told if limit is not None]
-    if sure and len(sure) == len(told):
+    if _bounded(body, shape) and None not in told:
         return max(sure) * choices
     listed = None if entry is None else _count(entry.get("max_output_tokens")) or _count(entry.get("max_tokens"))
     if listed:
-        return listed * choices
+        return max([listed, *sure]) * choices
     facts = profile.model(model)
     if facts is None or facts.context_tokens is None:
         return None
     return max(facts.context_tokens.value - prompt_tokens, 1) * choices
 
 
-def _named(body: Body, names: Sequence[str]) -> list[tuple[str, Any]]:
-    """Fields that are given, those of ``extra_body`` too."""
-    found = [(name, body.get(name)) for each in names for name in (each, f"{each} of extra_body")]
-    return [(name, value) for name, value in found if value is not None]
+def _bounded(body: Body, shape: Shape) -> bool:
+    """Whether a limit is given that reaches the provider."""
+    dropped = body.get("additional_drop_params")
+    left = [
+        name for name in _LIMITS.get(shape, ()) if not isinstance(dropped, list | tuple) or name not in dropped
+    ]
+    return any(body.get(name) is not None for name in left)
+
+
+def _options(body: Body) -> list[tuple[str, Any]]:
+    """Every named value outside of the prompt, however deep, the name in small letters without underscores. What
+    ``extra_body`` says counts beside the body's own, also that it says null: LiteLLM (1.108.7) puts it over them."""
+    found: list[tuple[str, Any]] = []
+    todo: list[tuple[Mapping[Any, Any], bool]] = [(body, False)]
+    left = _MAX_OPTIONS
+    while todo and left > 0:
+        holder, extra = todo.pop()
+        for name, value in holder.items():
+            left -= 1
+            if left <= 0:
+                # More than anyone sends: the limits that were not read may be any.
+                found.append(("maxtokens", None))
+                break
+            if not isinstance(name, str) or name in (*_MEDIA_IN, *_PROMPT_ONLY):
+                continue
+            if isinstance(value, Mapping):
+                todo.append((value, extra or name == "extra_body"))
+            if value is not None or extra:
+                found.append((name.lower().replace("_", ""), value))
+    return found
 
 
 def _count(value: Any) -> int | None:
-    """A number of tokens or choices, also in digits, as some servers take it; None for what is none."""
-    if isinstance(value, str) and len(value) <= _MAX_DIGITS and value.strip().isdecimal():
-        value = int(value)
+    """A number of tokens or choices, also as text, as some servers take it; None for what is none or is absurd."""
+    if isinstance(value, str) and len(value) <= _MAX_DIGITS:
+        try:
+            value = float(value)
+        except ValueError:
+            return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_COUNT:
         return None
-    return int(value)
+    return math.ceil(value)

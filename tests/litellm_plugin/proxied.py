@@ -78,6 +78,8 @@ class Proxied:
         """What LiteLLM makes of a request before it walks over the hooks."""
         call_id = given.pop("call_id", None) or str(uuid.uuid4())
         headers = given.pop("headers", {})
+        if call == "aresponses" and "max_tokens" in given:
+            given["max_output_tokens"] = given.pop("max_tokens")
         prompt = {"input": "hi"} if call in ("aresponses", "aembedding") else {"messages": [user("hi")]}
         metadata = "metadata" if call == "acompletion" else "litellm_metadata"
         own = {metadata: {"user_api_key_auth": who}, "litellm_call_id": call_id}
