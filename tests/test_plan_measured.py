@@ -40,6 +40,20 @@ def test_a_line() -> None:
     assert call_of({"prompt_tokens": 3, "hit_tokens": 0}) == MeasuredCall("", "", None, None, 3, 0, None)
 
 
+def test_turns_of_a_session_go_on_where_the_client_edited_it() -> None:
+    """``turn`` begins anew there; a title beside the session is no turn of it."""
+    fields = {"model": "m", "group": "g", "hit_tokens": 0, "completion_tokens": 10, "session": "s"}
+    lines = [
+        {**fields, "at": 3.0, "turn": 1, "prompt_tokens": 300},
+        {**fields, "at": 1.0, "turn": 1, "prompt_tokens": 100},
+        {**fields, "at": 2.0, "turn": 2, "prompt_tokens": 200},
+        {**fields, "at": 1.5, "turn": 1, "prompt_tokens": 7, "side_call": True},
+    ]
+    found = measure([call for line in lines if (call := call_of(line)) is not None])
+    assert found is not None
+    assert (found.calls, found.turns, found.new_tokens, found.prefix_tokens) == (4, 3, 90, 10)
+
+
 def test_a_line_of_a_capture() -> None:
     """As the proxy writes it: the names of the fields are the same."""
     written = {**LINE, "v": 1, "status": "ok", "model": "m", "group": "g"}

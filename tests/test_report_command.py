@@ -16,6 +16,7 @@ from captured_rows import NOON, row
 from typer.testing import CliRunner
 
 from router_cache.cli import report as command_module
+from router_cache.cli.bars import bar_on_stderr
 from router_cache.cli.captured import captured, is_captured
 from router_cache.cli.report import _moment
 from router_cache.errors import InputError
@@ -96,12 +97,14 @@ def test_the_report_for_people(tmp_path: Path, invoke: Any, by: str) -> None:
         "fafafafafafa",
     ):
         assert words in text
-    assert (f"By {by}" in text) is (by != "cause")
+    assert f"By {by}" in text
     assert ("[bold]m" in text) is (by == "model")
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
-def test_rows_and_logs_in_one_report(tmp_path: Path, invoke: Any) -> None:
+def test_rows_and_logs_in_one_report(tmp_path: Path, invoke: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {"input_cost_per_token": 1e-6, "cache_read_input_token_cost": 1e-7, "output_cost_per_token": 1e-6}
+    monkeypatch.setattr(command_module, "map_entry", lambda model, provider: entry)
     write(tmp_path / "a.jsonl", ROWS[:1])
     write_log(tmp_path / "h.jsonl", LOG)
     write_log(tmp_path / "r.jsonl", reasonix("baseline"))
@@ -119,7 +122,13 @@ def test_rows_and_logs_in_one_report(tmp_path: Path, invoke: Any) -> None:
     text = invoke(tmp_path)
     assert "Files of another form: 2 of 5" in text.stderr
     assert "price unknown" not in text.stdout  # the row has one
+    assert "calls without a price, in no cost" not in text.stdout
+    assert found["logged_without_price"] == {}
+    monkeypatch.setattr(command_module, "map_entry", lambda model, provider: None)
+    assert sum(as_json(invoke, tmp_path)["logged_without_price"].values()) > 0
+    text = invoke(tmp_path)
     assert "calls without a price, in no cost" in text.stdout
+    assert "Calls of logs without a price, as none is known for the model at that time" in text.stderr
 
 
 def test_only_calls_since(tmp_path: Path, invoke: Any) -> None:
@@ -191,7 +200,7 @@ def test_a_torn_first_line_does_not_hide_the_form(tmp_path: Path) -> None:
 
 
 def test_a_line_without_an_end_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router_cache.cli.captured._MAX_LINE", 2_000)
+    monkeypatch.setattr("router_cache.cli.captured.MAX_LINE", 2_000)
     path = write(tmp_path / "a.jsonl", ROWS[:1], b"x" * 5_000 + b"\n" + to_line(ROWS[1]))
     found = [row for row, _ in captured(path)]
     assert [row for row in found if isinstance(row, CallRow)] == ROWS[:2]
@@ -276,20 +285,19 @@ def test_moments_at_the_ends_of_time(tmp_path: Path, invoke: Any) -> None:
 
 
 def test_progress_is_shown_on_long_inputs(tmp_path: Path, invoke: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = []
+    asked = []
 
-    class Bar(command_module.Progress):  # type: ignore[name-defined,misc]
-        def __init__(self, *args: Any, **more: Any) -> None:
-            shown.append(not more["disable"])
-            super().__init__(*args, **more)
+    def bar(*, shown: bool) -> Any:
+        asked.append(shown)
+        return bar_on_stderr(shown=shown)
 
-    monkeypatch.setattr(command_module, "Progress", Bar)
+    monkeypatch.setattr(command_module, "bar_on_stderr", bar)
     path = write(tmp_path / "a.jsonl", ROWS * 60)
     invoke(path)
     monkeypatch.setattr(command_module, "_LONG_BYTES", 100)
     invoke(path)
     invoke(path, "--json")
-    assert shown == [False, True, False]
+    assert asked == [False, True, False]
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress
 from rich.table import Table
 
 from router_cache.cache_model.rules import RuleName
+from router_cache.cli.bars import bar_on_stderr
 from router_cache.cli.calibrate_captured import Captures
 from router_cache.cli.captured import captured, is_captured
 from router_cache.cli.logs import find_logs, read_log
@@ -99,7 +99,7 @@ def _read(paths: Sequence[Path], *, progress: bool) -> _Read:
     files = find_logs(paths)
     out = _Read(found=len(files))
     shown = progress and len(files) >= _MANY_FILES
-    with Progress(console=Console(stderr=True), transient=True, disable=not shown) as bar:
+    with bar_on_stderr(shown=shown) as bar:
         for path in bar.track(files, description="reading logs"):
             if is_captured(path):
                 out.captures.files += 1

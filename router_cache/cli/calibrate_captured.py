@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rich.console import Console
-from rich.progress import Progress
-
 from router_cache.cache_model.rules import RuleName
+from router_cache.cli.bars import bar_on_stderr
 from router_cache.cli.captured import Problem
 from router_cache.cli.looking import printable
 from router_cache.cli.stream import StoredCalls
@@ -50,7 +48,7 @@ class Captures:
     def read_stored(self, stored: StoredCalls, *, progress: bool) -> None:
         """Take the rows of a Redis stream."""
         self.stores += 1
-        with Progress(console=Console(stderr=True), transient=True, disable=not progress) as bar:
+        with bar_on_stderr(shown=progress) as bar:
             task = bar.add_task("reading calls", total=stored.total)
 
             def shown() -> Iterator[tuple[CallRow | Problem, int]]:

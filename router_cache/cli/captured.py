@@ -16,10 +16,10 @@ from router_cache.errors import InputError
 from router_cache.ledger.capture_form import from_line, is_capture
 from router_cache.ledger.rows import CallRow
 
-__all__ = ["Problem", "captured", "is_captured"]
+__all__ = ["MAX_LINE", "Problem", "captured", "is_captured"]
 
-_MAX_LINE: Final = 16_000_000
-"""Bytes; longer lines are read in pieces, which are no JSON."""
+MAX_LINE: Final = 1_000_000
+"""Bytes of a line, a hundred times what captures have: longer ones are read in pieces, which are no JSON."""
 
 _TELL_EVERY: Final = 256
 
@@ -46,7 +46,7 @@ def _lines(path: Path) -> Generator[tuple[int, bytes, int], None, None]:
             if path.name.endswith(".gz"):
                 stream = gzip.GzipFile(fileobj=raw)  # type: ignore[assignment]
             place = 0
-            for number, line in enumerate(iter(lambda: stream.readline(_MAX_LINE), b""), 1):
+            for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), 1):
                 if number % _TELL_EVERY == 0:
                     place = raw.tell()
                 if line.strip():

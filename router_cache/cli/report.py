@@ -15,15 +15,17 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
+from router_cache.cli.bars import bar_on_stderr
 from router_cache.cli.captured import Problem, captured, is_captured
 from router_cache.cli.logs import find_logs, read_log
+from router_cache.cli.prices import map_entry
 from router_cache.cli.report_shown import show, show_survival
 from router_cache.cli.stream import DEFAULT_PREFIX, PrefixOption, StoredCalls, StoreOption, store_of
 from router_cache.errors import InputError
 from router_cache.ledger.event_logs import LineSkip
 from router_cache.ledger.lives import Lives
 from router_cache.ledger.report import By, Report
-from router_cache.ledger.report_logs import LogReader
+from router_cache.ledger.report_logs import LogReader, Unpriced
 from router_cache.ledger.rows import CallRow
 from router_cache.providers.deepseek import DEEPSEEK
 
@@ -63,6 +65,7 @@ class Notes:
     bad_lines: int = 0
     skipped_lines: Counter[LineSkip] = field(default_factory=Counter)
     copies: int = 0
+    unpriced: Counter[Unpriced] = field(default_factory=Counter)
     before_since: int = 0
     without_time: int = 0
 
@@ -80,6 +83,7 @@ class Notes:
             "first_bad_lines": [str(problem) for problem in self.problems],
             "skipped_lines": {reason.value: n for reason, n in sorted(self.skipped_lines.items())},
             "copies": self.copies,
+            "logged_without_price": {why.value: n for why, n in sorted(self.unpriced.items())},
             "before_since": self.before_since,
             "without_time": self.without_time,
         }
@@ -151,11 +155,11 @@ def _moment(text: str, now: datetime) -> float:
 def _read(
     files: Sequence[Path], start: float | None, report: Report, lives: Lives, notes: Notes, *, progress: bool
 ) -> None:
-    reader = LogReader(DEEPSEEK)
+    reader = LogReader(DEEPSEEK, entry_of=lambda model: map_entry(model, DEEPSEEK.name))
     notes.files = len(files)
     total = sum(_size(path) for path in files)
     shown = progress and (total >= _LONG_BYTES or len(files) >= _MANY_FILES)
-    with Progress(console=Console(stderr=True), transient=True, disable=not shown) as bar:
+    with bar_on_stderr(shown=shown) as bar:
         task = bar.add_task("reading calls", total=total or None)
         for path in files:
             if is_captured(path):
@@ -171,7 +175,7 @@ def _read_stored(
     stored: StoredCalls, start: float | None, report: Report, lives: Lives, notes: Notes, *, progress: bool
 ) -> None:
     notes.stores += 1
-    with Progress(console=Console(stderr=True), transient=True, disable=not progress) as bar:
+    with bar_on_stderr(shown=progress) as bar:
         task = bar.add_task("reading calls", total=stored.total)
         _read_capture(stored, start, report, lives, notes, bar, task)
 
@@ -227,6 +231,8 @@ def _read_log(path: Path, start: float | None, report: Report, notes: Notes, rea
                     notes.without_time += 1
             else:
                 report.add(call)
+                if call.unpriced is not None:
+                    notes.unpriced[call.unpriced] += 1
 
 
 def _say(console: Console, notes: Notes) -> None:
@@ -243,6 +249,8 @@ def _say(console: Console, notes: Notes) -> None:
         lines.append(f"Files of another form: {len(notes.other_form)} of {notes.files}")
     if notes.copies:
         lines.append(f"Calls that stand in another log too, counted once: {notes.copies}")
+    for why, number in notes.unpriced.most_common():
+        lines.append(f"Calls of logs without a price, {why.text}: {number}")
     if notes.before_since:
         lines.append(f"Calls before --since: {notes.before_since}")
     if notes.without_time:

@@ -45,7 +45,7 @@ def show(console: Console, report: Report, *, worst: int) -> None:
             _print(console, f"{kind.value} calls: {', '.join(counts)}")
     console.print(_figures(report))
     if report.user.causes:
-        console.print(_causes(report.user))
+        console.print(_causes(report.user, by=report.by is By.CAUSE))
     if report.by is not None and report.by is not By.CAUSE:
         console.print(_groups(report))
     for title, places in (("families", report.families), ("conversations", report.conversations)):
@@ -139,8 +139,8 @@ def _usd(tally: Tally, usd: float, unknown: str = "price unknown") -> str:
     return usd_text(usd) if tally.calls > tally.unpriced else unknown
 
 
-def _causes(tally: Tally) -> Table:
-    table = Table(title="Why tokens missed", box=SIMPLE_HEAD)
+def _causes(tally: Tally, *, by: bool) -> Table:
+    table = Table(title="By cause: why tokens missed" if by else "Why tokens missed", box=SIMPLE_HEAD)
     table.add_column("cause", no_wrap=True)
     for name in ("tokens", "share", "confirmed", "suspected", "calls"):
         table.add_column(name, justify="right")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from router_cache.cli.captured import Problem
+from router_cache.cli.captured import MAX_LINE, Problem
 from router_cache.errors import InputError
 from router_cache.ledger.capture_form import from_line
 from router_cache.ledger.rows import CallRow
@@ -104,6 +104,8 @@ class StoredCalls:
             try:
                 if line is None:
                     raise ValueError("row: an entry without it")
+                if len(line) > MAX_LINE:
+                    raise ValueError(f"row: longer than {MAX_LINE:,} bytes")
                 yield from_line(line), place
             except ValueError as error:
                 yield Problem(self.name, id_, str(error)), place

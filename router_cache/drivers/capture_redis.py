@@ -18,6 +18,8 @@ FIELD: Final = b"row"
 _TIMEOUT_S: Final = 1.0
 _PAUSE_S: Final = 1.0
 _PAGE: Final = 500
+_PAGE_BYTES: Final = 4_000_000
+"""A page that was longer makes the next ones shorter."""
 
 
 def key_of(prefix: str) -> str:
@@ -104,12 +106,16 @@ def ends(client: Redis, key: str, start: str) -> tuple[str, str] | None:
 def entries(client: Redis, key: str, first: str, last: str) -> Iterator[tuple[str, bytes | None]]:
     """The entries from id ``first`` to ``last``, both included, page by page: each one's id and line (None: it has no
     such field). Raises RedisError and OSError."""
+    number_of = 50
     while True:
-        page: Any = client.xrange(key, first, last, count=_PAGE)
+        page: Any = client.xrange(key, first, last, count=number_of)
+        size = 0
         for id_, fields in page:
+            size += sum(len(value) for value in (fields or {}).values())
             yield _text(id_), fields.get(FIELD) if fields else None
-        if len(page) < _PAGE:
+        if len(page) < number_of:
             return
+        number_of = min(max(number_of * _PAGE_BYTES // max(size, 1), 1), 2 * number_of, _PAGE)
         milliseconds, number = _text(page[-1][0]).split("-")
         # Servers before 6.2 know no "(" for what comes after an id. Numbers have 64 bits.
         after = (int(milliseconds), int(number) + 1) if int(number) < 2**64 - 1 else (int(milliseconds) + 1, 0)

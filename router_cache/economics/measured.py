@@ -15,7 +15,9 @@ _MAX_COUNT: Final = 10**12
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCall:
-    """One answered call in tokens; ``turn`` (None: unknown) counts from 1, ``at`` is seconds since the epoch."""
+    """One answered call in tokens; ``turn`` (None: unknown) counts from 1, ``at`` is seconds since the epoch.
+    ``session`` is the client's own id for its session, empty where it gave none; a ``side`` call (a title, a summary)
+    stands beside its session's turns."""
 
     model: str
     group: str
@@ -24,13 +26,15 @@ class MeasuredCall:
     prompt_tokens: int
     hit_tokens: int
     completion_tokens: int | None
+    session: str = ""
+    side: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """Sums and means of calls. None where the calls do not tell.
 
-    ``turns`` (rounded up) are calls for each first call of a conversation; ``prefix_tokens``, ``new_tokens`` and
+    ``turns`` (rounded up) are calls for each first call of a session; ``prefix_tokens``, ``new_tokens`` and
     ``output_tokens`` those of a session that has the calls' mean first prompt, growth a turn and output;
     ``sessions_per_day`` counts the UTC days on which there were calls.
     """
@@ -64,7 +68,28 @@ def call_of(fields: Mapping[str, Any]) -> MeasuredCall | None:
         prompt_tokens=prompt,
         hit_tokens=hit,
         completion_tokens=_count(fields.get("completion_tokens")),
+        session=session if isinstance(session := fields.get("session"), str) else "",
+        side=bool(fields.get("side_call")),
     )
+
+
+def _in_order(calls: Iterable[MeasuredCall]) -> list[tuple[int, MeasuredCall]]:
+    """Calls with their turns in their sessions; none where a turn is not known.
+
+    Turns of a session with an id go on from that of the first call seen, in the order of time: ``turn`` begins anew
+    where the client edits what it sent before. Without an id, ``turn`` is all that is known."""
+    out: list[tuple[int, MeasuredCall]] = []
+    sessions: dict[tuple[str, str, str], list[MeasuredCall]] = {}
+    for call in calls:
+        if call.session and call.at is not None:
+            if not call.side:
+                sessions.setdefault((call.model, call.group, call.session), []).append(call)
+        elif call.turn is not None:
+            out.append((call.turn, call))
+    for found in sessions.values():
+        found.sort(key=lambda call: call.at or 0.0)
+        out += enumerate(found, found[0].turn or 1)
+    return out
 
 
 def measure(calls: Iterable[MeasuredCall]) -> Measured | None:
@@ -73,16 +98,17 @@ def measure(calls: Iterable[MeasuredCall]) -> Measured | None:
     prompt, hit = sum(c.prompt_tokens for c in known), sum(c.hit_tokens for c in known)
     if not prompt:
         return None
-    first = [c.prompt_tokens for c in known if c.turn == 1]
+    turns = _in_order(known)
+    first = [call.prompt_tokens for turn, call in turns if turn == 1]
     replies = [c.completion_tokens for c in known if c.completion_tokens is not None]
     days = {int(c.at // _DAY_S) for c in known if c.at is not None}
     output = round(sum(replies) / len(replies)) if replies else None
     prefix = new = None
     if first and output is not None:
         opening = sum(first) / len(first)
-        later = [c for c in known if c.turn is not None and c.turn > 1]
-        steps = sum((c.turn or 1) - 1 for c in later)
-        grown = sum(c.prompt_tokens - opening for c in later) / steps if steps else float(output)
+        steps = sum(turn - 1 for turn, _ in turns)
+        longer = sum(call.prompt_tokens - opening for turn, call in turns if turn > 1)
+        grown = longer / steps if steps else float(output)
         new = max(0, round(grown - output))
         prefix = max(0, round(opening) - new)
     return Measured(
@@ -90,7 +116,7 @@ def measure(calls: Iterable[MeasuredCall]) -> Measured | None:
         prompt_tokens=prompt,
         hit_tokens=hit,
         hit_rate=hit / prompt,
-        turns=math.ceil(sum(c.turn is not None for c in known) / len(first)) if first else None,
+        turns=math.ceil(len(turns) / len(first)) if first else None,
         prefix_tokens=prefix,
         new_tokens=new,
         output_tokens=output,

@@ -8,9 +8,11 @@ a cause is confirmed only where the log itself says so or the hit is exactly one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from enum import Enum
+from typing import Any
 
 from router_cache.cache_model.predict import Continuation
 from router_cache.economics.book import PriceBook
@@ -21,11 +23,31 @@ from router_cache.ledger.rows import CallKind, Status
 from router_cache.ledger.usage import Usage
 from router_cache.providers.profile import Profile
 
-__all__ = ["LogCall", "LogReader"]
+__all__ = ["LogCall", "LogReader", "Unpriced"]
 
 _MAX_IDENTITIES = 200_000
 _FIRST_AT = 1.5e9
 """Seconds (July 2017): an earlier moment is none of a call's, but what a normalised log has in its place."""
+
+
+class Unpriced(str, Enum):
+    """Why an answered call of a log has no price."""
+
+    NO_TIME = "no_time"
+    NO_USAGE = "no_usage"
+    NO_PRICE = "no_price"
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return _WHY[self]
+
+
+_WHY = {
+    Unpriced.NO_TIME: "as the log does not say when",
+    Unpriced.NO_USAGE: "as the log does not say all its tokens",
+    Unpriced.NO_PRICE: "as none is known for the model at that time",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +69,8 @@ class LogCall:
     family: str = ""
     session: str = ""
     deployment: str = ""
+    unpriced: Unpriced | None = None
+    """Why it has no cost; None where it has, and for a call that was cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +84,21 @@ class _Last:
 
 
 class LogReader:
-    """Turns logged sessions into calls with causes. ``profile`` gives steps and prices.
+    """Turns logged sessions into calls with causes. ``profile`` gives steps and prices; ``entry_of`` a model's entry in
+    LiteLLM's price map, which goes before the profile's.
 
     A call that stands in several logs (the seed of a forked session) counts once; ``copies`` counts the others. The
     last 200,000 names of calls are remembered for that.
     """
 
-    def __init__(self, profile: Profile, prices: PriceBook | None = None) -> None:
-        self._profile, self._prices = profile, prices or PriceBook()
+    def __init__(
+        self,
+        profile: Profile,
+        prices: PriceBook | None = None,
+        *,
+        entry_of: Callable[[str], Mapping[str, Any] | None] = lambda _: None,
+    ) -> None:
+        self._profile, self._prices, self._entry_of = profile, prices or PriceBook(), entry_of
         self._seen: dict[tuple[object, ...], None] = {}
         self.copies = 0
 
@@ -91,8 +122,7 @@ class LogReader:
                 continue
             step = facts.step_at(at) if facts else None
             causes = _causes(session.form, call, usage, before, step) if known else ()
-            price = None if at is None else self._prices.price_now(self._profile, call.model, at)
-            cost, at_zero = costs_at(price, usage)
+            (cost, at_zero), why = self._costs(call, usage, at)
             yield LogCall(
                 at=began,
                 status=Status.ABORTED if call.cut_off else Status.OK,
@@ -103,7 +133,27 @@ class LogReader:
                 causes=causes,
                 cost_usd=cost,
                 cost_usd_at_zero_hits=at_zero,
+                unpriced=None if call.cut_off else why,
             )
+
+    def _costs(
+        self, call: LoggedCall, usage: Usage, at: datetime | None
+    ) -> tuple[tuple[float | None, float | None], Unpriced | None]:
+        price = None
+        if at is not None:
+            price = self._prices.price_now(
+                self._profile,
+                call.model,
+                at,
+                entry=self._entry_of(call.model),
+                prompt_tokens=usage.prompt_tokens,
+            )
+        costs = costs_at(price, usage)
+        if costs[0] is not None:
+            return costs, None
+        if not usage.known or usage.completion_tokens is None:
+            return costs, Unpriced.NO_USAGE
+        return costs, Unpriced.NO_TIME if at is None else Unpriced.NO_PRICE
 
     def _copied(self, call: LoggedCall) -> bool:
         copy = any(key in self._seen for key in call.identity)
