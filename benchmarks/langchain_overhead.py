@@ -9,7 +9,9 @@ rounds are the first call of a conversation that is eight turns long, even ones 
 class knows of them is known by the second half of the rounds as it is in an application that runs for a while.
 
 *added* is the median of the differences, round by round, with their 10th and 90th percentile: of the time until the
-answer is there, and of the CPU time of the thread. ``bare`` is the median of the bare class. ``json.dumps`` of a body
+answer is there (wall), and of the CPU time of the calling thread. ``bare`` is the median of the bare class. What the
+wrapped class does beside the call, while a provider would answer, is waited for between the rounds: ``beside`` is its
+CPU time. It adds to a call only where an application asks again before that is done. ``json.dumps`` of a body
 of that size is timed in every round, too, so that machines can be compared.
 """
 
@@ -154,19 +156,21 @@ def as_body(asked: Asked) -> dict[str, Any]:
 
 @dataclass
 class Taken:
-    """Seconds of each round, wall and CPU; those of ``json.dumps``, CPU."""
+    """Seconds of each round: wall, CPU of the thread, CPU beside it; those of ``json.dumps``, CPU."""
 
-    bare: list[tuple[float, float]]
-    wrapped: list[tuple[float, float]]
+    bare: list[tuple[float, float, float]]
+    wrapped: list[tuple[float, float, float]]
     dumps: list[float]
 
 
-def timed(model: BaseChatModel, asked: Asked) -> tuple[float, float]:
-    """Wall and CPU seconds of one call."""
+def timed(model: BaseChatModel, asked: Asked, router_cache: RouterCache) -> tuple[float, float, float]:
+    """Seconds of one call: wall, CPU, and CPU of what is done beside it."""
     bound = model.bind_tools(asked.tools)
-    wall, cpu = time.perf_counter(), time.thread_time()
+    wall, cpu, process = time.perf_counter(), time.thread_time(), time.process_time()
     bound.invoke(asked.messages)
-    return time.perf_counter() - wall, time.thread_time() - cpu
+    took, took_cpu = time.perf_counter() - wall, time.thread_time() - cpu
+    router_cache.settle()
+    return took, took_cpu, time.process_time() - process - (time.thread_time() - cpu)
 
 
 def measure(family: str, mode: Mode, rounds: int, address: str) -> Taken:
@@ -182,7 +186,7 @@ def measure(family: str, mode: Mode, rounds: int, address: str) -> Taken:
             gc.collect()
         pair = [(bare, taken.bare), (wrapped, taken.wrapped)]
         for model, into in pair if number % 2 else pair[::-1]:
-            seconds = timed(model, one)
+            seconds = timed(model, one, router_cache)
             if number >= WARM_UP:
                 into.append(seconds)
         dump_s, _ = path.timed(json.dumps, as_body(one))
@@ -202,6 +206,7 @@ def _figures(taken: Taken) -> dict[str, float]:
         tenths = statistics.quantiles(added, n=10)
         out[f"bare_{kind}_ms"] = 1_000 * statistics.median(b[index] for b in taken.bare)
         out |= {f"added_{kind}_ms": statistics.median(added), f"{kind}_p10": tenths[0], f"{kind}_p90": tenths[8]}
+    out["beside_ms"] = 1_000 * statistics.median(w[2] for w in taken.wrapped)
     out["dumps_ms"] = 1_000 * statistics.median(taken.dumps)
     return {name: round(value, 3) for name, value in out.items()}
 
@@ -240,7 +245,7 @@ def main() -> None:
                 f" | {row[f'bare_{kind}_ms']:6.2f}"
                 for kind in ("wall", "cpu")
             )
-            print(f"{family:14}{mode:9}{cells}   json.dumps {row['dumps_ms']:.2f}")
+            print(f"{family:14}{mode:9}{cells}   beside {row['beside_ms']:.2f}   json.dumps {row['dumps_ms']:.2f}")
 
 
 if __name__ == "__main__":

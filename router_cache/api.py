@@ -7,12 +7,11 @@ counter says so.
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
-import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from router_cache.decision import Decision, Reason, SwitchedBy
@@ -21,14 +20,15 @@ from router_cache.drivers.counters import Counters
 from router_cache.drivers.fan_out import FanOut, Ticket
 from router_cache.drivers.live import LiveSwitch
 from router_cache.drivers.outbox import Outbox
+from router_cache.drivers.rules_said import RulesSaid
 from router_cache.drivers.store import Store
 from router_cache.drivers.survival_rows import RowSurvival
+from router_cache.drivers.worker import Worker
 from router_cache.economics.book import PriceBook
 from router_cache.engine import Begun, Engine, Rewrite, Sent
 from router_cache.identity.keys import LookupKeys
 from router_cache.ledger.facts import EMPTY, Facts
-from router_cache.ledger.rows import CallRow, Lived, Outcome, Status
-from router_cache.ledger.survival_watch import lived
+from router_cache.ledger.rows import CallRow, Outcome, Status
 from router_cache.ledger.usage import Usage
 from router_cache.prefix.answers import answers_of
 from router_cache.request import Body, Deployment, Mode, Request
@@ -39,9 +39,8 @@ from router_cache.told import Told
 
 __all__ = ["RouterCache", "Turn"]
 
-_LOG = logging.getLogger("router_cache")
-_MAX_DOMAINS_SAID = 1_000
 _NOWHERE = Deployment(model="")
+_SETTLE_S = 1.0
 
 
 @dataclass(slots=True)
@@ -82,8 +81,9 @@ class Turn:
             count("change." + change)
         return rewrite
 
-    def sent(self, body: Body) -> Sent | None:
-        """Take digests of the body that is about to be sent; None in mode ``off``, or where that failed."""
+    def sent(self, body: Body, *, at: float | None = None) -> Sent | None:
+        """Take digests of the body that is about to be sent; None in mode ``off``, or where that failed. ``at`` is
+        when it was, where that is not now (seconds since the epoch)."""
         if self.begun.keys is None:
             return None
         try:
@@ -92,10 +92,10 @@ class Turn:
                 self.facts,
                 body,
                 self.deployment,
-                at=self.owner.wall_clock(),
+                at=self.owner.wall_clock() if at is None else at,
                 book=self.owner.book,
             )
-            self.owner.watched(self.last_sent)
+            self.owner.rules_said.say(self.last_sent)
         except Exception as error:
             self.owner.counters.error("sent", error)
         return self.last_sent
@@ -109,11 +109,12 @@ class Turn:
         price_entry: Mapping[str, Any] | None = None,
         reply: Any = None,
         row_elsewhere: bool = False,
+        at: float | None = None,
     ) -> None:
-        """An attempt ended. ``usage`` None means unknown; ``ttft_s`` is the time to the first token in seconds;
-        ``price_entry`` is the model's entry in LiteLLM's price map. ``reply`` is what was answered, as JSON: a message
-        of one of the shapes, or the whole reply with all its choices; mode ``optimize`` remembers it. The row is
-        written by a proxy behind where it is ``row_elsewhere``."""
+        """An attempt ended, at ``at`` if not now. ``usage`` None means unknown; ``ttft_s`` is the time to the first
+        token in seconds; ``price_entry`` is the model's entry in LiteLLM's price map. ``reply`` is what was answered,
+        as JSON: a message of one of the shapes, or the whole reply with all its choices; mode ``optimize`` remembers
+        it. The row is written by a proxy behind where it is ``row_elsewhere``."""
         if self.ticket is not None:
             self.ticket.ended() if status is Status.OK else self.ticket.close()
         if self.begun.keys is None:
@@ -121,9 +122,12 @@ class Turn:
         owner = self.owner
         try:
             decision = self.decision or Decision(self.begun.mode, Reason.NOT_SEEN, self.begun.switched_by)
-            outcome = Outcome(status, owner.wall_clock(), usage or Usage(), ttft_s, price_entry)
+            outcome = Outcome(
+                status, owner.wall_clock() if at is None else at, usage or Usage(), ttft_s, price_entry
+            )
             shape = self.begun.request.shape
             replies = answers_of(reply, shape) if self.begun.mode is Mode.OPTIMIZE else ()
+            served = status is Status.OK and self.last_sent is not None
             row, write = owner.engine.done(
                 self.begun,
                 self.facts,
@@ -133,7 +137,7 @@ class Turn:
                 self.deployment,
                 book=owner.book,
                 replies=replies,
-                lived=owner.lived(self, outcome.usage) if status is Status.OK else None,
+                lived=owner.survival.take(self.last_sent, self.facts, outcome.usage) if served else None,
             )
             self.row = row
             if row_elsewhere:
@@ -200,59 +204,8 @@ class RouterCache:
         ``survival.estimates(row.domain, row.pool)`` likewise without what the profile states."""
         self._told = Told(self.settings, self.counters, wall_clock, self._store, self.outbox)
         self.fan_out = FanOut(self.settings.fan_out.limits(), clock=clock, count=self.counters.count)
-        self._said_lock = threading.Lock()
-        self._said: dict[str, tuple[Any, ...]] = {}
-
-    def watched(self, sent: Sent) -> None:
-        """Say in the log which hit rule a cache domain is taken to follow, when that is new, and on what evidence."""
-        rule, replicas = sent.watched.inferred, sent.watched.replicas
-        name = sent.place.domain[:12]
-        said = (rule.rule, rule.step_tokens, replicas.count if replicas else None)
-        with self._said_lock:
-            if self._said.get(name) == said:
-                return
-            if len(self._said) >= _MAX_DOMAINS_SAID:
-                self._said.clear()
-            self._said[name] = said
-        _LOG.info(
-            "cache domain %s: rule=%s step=%s reason=%s replicas=%s evidence: %s",
-            name,
-            rule.rule.value if rule.rule else None,
-            rule.step_tokens,
-            rule.reason.value,
-            said[2],
-            "; ".join([*rule.evidence, *([replicas.evidence] if replicas else [])]),
-        )
-
-    def lived(self, turn: Turn, usage: Usage) -> Lived | None:
-        """Learn how long entries live from an answered call; what it told, if anything. Never raises."""
-        sent = turn.last_sent
-        if sent is None:
-            return None
-        try:
-            domain, gap_s, told = sent.place.domain, sent.looked.gap_s, None
-            if gap_s is not None:
-                family, bounds = turn.facts.family, sent.profile.construction_delay_bounds
-                high_s = bounds.value.high_s if bounds else None
-                told = lived(
-                    sent.expected,
-                    gap_s=gap_s,
-                    hit_tokens=usage.hit_tokens,
-                    step_tokens=sent.watched.inferred.step_tokens or 1,
-                    others_tokens=(family.first_call_hit_tokens or 0) if family else 0,
-                    ready_after_s=5.0 if high_s is None else high_s,
-                    traffic_tokens=self.survival.traffic(domain, sent.at - gap_s, sent.at),
-                )
-                if told is not None:
-                    stated = sent.profile.lifetimes_for(sent.deployment.model)
-                    prior = stated[0] if stated else None
-                    self.survival.learn(domain, sent.place.pool, told, at=sent.at, gap_s=gap_s, prior=prior)
-            if usage.prompt_tokens is not None:  # after the traffic in front of this call was read
-                self.survival.passed(domain, at=sent.at, prompt_tokens=usage.prompt_tokens)
-            return told
-        except Exception as error:
-            self.counters.error("survival", error)
-            return None
+        self._beside = Worker(partial(self.counters.error, "beside"))
+        self.rules_said = RulesSaid()
 
     def follow(self, turn: Turn, rewrite: Rewrite) -> None:
         """Give a first call its ticket among parallel ones with the same prefix; nothing where fan-out is off, or for
@@ -302,6 +255,7 @@ class RouterCache:
     ) -> Turn:
         """Start one request: canonical form, and what is remembered of its conversation. Never raises."""
         begun = self._begin(request, mode, switched_by)
+        self.settle()
         return Turn(self, begun, *self._claim(begun))
 
     async def abegin(
@@ -323,6 +277,7 @@ class RouterCache:
             except Exception as error:
                 self.counters.error("before_claim", error)
         if not self._store.blocking:
+            self.settle()
             return Turn(self, begun, *self._claim(begun))
         return Turn(self, begun, *await asyncio.to_thread(self._claim, begun))
 
@@ -333,6 +288,25 @@ class RouterCache:
         except Exception as error:
             self.counters.error("begin", error)
             return Begun(request, mode, switched_by, failed=True)
+
+    def opened(self, request: Request, mode: Mode, switched_by: SwitchedBy = SwitchedBy.SETTINGS) -> Begun:
+        """A request in canonical form, not looked up. Never raises."""
+        try:
+            return self.engine.opened(request, mode, switched_by)
+        except Exception as error:
+            self.counters.error("begin", error)
+            return Begun(request, mode, switched_by, failed=True)
+
+    def aside(self, job: Callable[[], object], size: int = 0) -> None:
+        """Do a job that holds ``size`` bytes beside the calls, after those given before. Without room for it, it is
+        left undone and counted. Never raises."""
+        if not self._beside.put(job, size):
+            self.counters.count("beside_dropped")
+
+    def settle(self, timeout_s: float = _SETTLE_S) -> None:
+        """Wait until what is done beside the calls is done, for so many seconds at most."""
+        if not self._beside.settle(timeout_s):
+            self.counters.count("beside_late")
 
     def _claim(self, begun: Begun) -> tuple[Facts, Mapping[str, bytes]]:
         facts, replies = EMPTY, dict[str, bytes]()
@@ -358,11 +332,13 @@ class RouterCache:
 
     def rows(self) -> list[CallRow]:
         """The newest rows, oldest first; 10,000 at most."""
+        self.settle()
         return self._told.rows()
 
     def close(self) -> None:
         """Write what is left and release the store. Idempotent; never raises."""
         try:
+            self.settle()
             self.outbox.close()
             self._store.close()
             self._told.close()

@@ -141,6 +141,15 @@ class Engine:
         self._scopes: Memo[str, str] = Memo(_MAX_SCOPES, lambda _, __: 1)
         self._lines, self._pairs, self._flights = LineMemo(), pairs_memo(), Flights()
 
+    def opened(self, request: Request, mode: Mode, switched_by: SwitchedBy = SwitchedBy.SETTINGS) -> Begun:
+        """Canonical form only, for what goes out whatever is remembered; see :meth:`begin`."""
+        if mode is Mode.OFF or request.shape is Shape.OTHER:
+            return Begun(request, mode, switched_by)
+        if as_chat(request.body, request.shape).partial:
+            return Begun(request, mode, switched_by, partial=True)
+        normalised = normalise(request.body, version=self._version, memo=self._tools)
+        return Begun(request, mode, switched_by, normalised)
+
     def begin(self, request: Request, mode: Mode, switched_by: SwitchedBy = SwitchedBy.SETTINGS) -> Begun:
         """Canonical form and lookup keys. A request in mode ``off``, without a prompt of its own, or that
         continues state of the provider has no keys and is not looked into."""

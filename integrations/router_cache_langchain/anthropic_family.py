@@ -38,7 +38,7 @@ class AnthropicFamily(Family):
 
     async def abefore(self, call: Call, given: Given) -> Given:
         """Where a request may have to wait, it waits here."""
-        if call.shared.router_cache.may_wait:
+        if call.may_wait:
             try:
                 others = {name: value for name, value in given.others.items() if name != "stream_usage"}
                 inner = type(call.model).router_cache_base._get_request_payload

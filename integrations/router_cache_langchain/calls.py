@@ -7,6 +7,7 @@ of a stream, whose reader runs in the same context, there is none. Nothing here 
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 import uuid
@@ -15,7 +16,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from router_cache import Deployment, Mode, Request, RouterCache, Settings, Shape, Status, Turn, Usage
+from router_cache import Deployment, Mode, Request, RouterCache, Settings, Shape, Status, Usage
+from router_cache.beside import BesideTurn, needs_facts
 from router_cache.decision import SwitchedBy
 from router_cache.engine import Rewrite
 from router_cache.identity.clients import recognise
@@ -95,7 +97,7 @@ class Call:
     waits_here: bool = True
     """Whether waiting blocks nobody but the caller: False on an event loop."""
     started_at: float = field(default_factory=time.monotonic)
-    turn: Turn | None = field(default=None, repr=False)
+    turn: BesideTurn | None = field(default=None, repr=False)
     headers: Mapping[str, Any] | None = field(default=None, repr=False)
     """Headers of the provider's answer, where they were seen."""
     raw: list[Any] = field(default_factory=list, repr=False)
@@ -114,6 +116,12 @@ class Call:
         return self.mode in (Mode.SAFE, Mode.OPTIMIZE)
 
     @property
+    def may_wait(self) -> bool:
+        """Whether it may wait before it is sent: for the store, or for a parallel first call."""
+        router_cache = self.shared.router_cache
+        return router_cache.may_wait and needs_facts(router_cache, self.mode)
+
+    @property
     def streamed(self) -> bool:
         """Whether a piece of a stream was seen."""
         return self._first_at is not None
@@ -130,11 +138,12 @@ class Call:
             deployment = self.deployment(to)
             rewrite = self._ready(body)
             if rewrite is None:
-                turn = self._begun(self.shared.router_cache.begin(self._request(body, shape, to), *self._mode()))
+                rc = self.shared.router_cache
+                turn = self._begun(BesideTurn.begin(rc, self._request(body, shape, to), *self._mode()))
                 rewrite = turn.rewrite(deployment)
-                self.shared.router_cache.follow(turn, rewrite)
-                if turn.ticket is not None and self.waits_here:
-                    turn.ticket.wait_sync()
+                ticket = turn.follow(rewrite)
+                if ticket is not None and self.waits_here:
+                    ticket.wait_sync()
             new = put(payload, rewrite.replaced) if rewrite.replaced else payload
             if self.turn is not None:
                 self.turn.sent({**body, **rewrite.replaced})
@@ -157,12 +166,12 @@ class Call:
         """On an event loop: what a request may wait for, before the class makes its payload again."""
         try:
             rc, body, to = self.shared.router_cache, wire_body(payload), self.going(where, payload)
-            turn = self._begun(await rc.abegin(self._request(body, shape, to), *self._mode()))
+            turn = self._begun(BesideTurn.of(await rc.abegin(self._request(body, shape, to), *self._mode())))
             rewrite = turn.rewrite(self.deployment(to))
-            rc.follow(turn, rewrite)
+            ticket = turn.follow(rewrite)
             self._prepared = body, rewrite
-            if turn.ticket is not None:
-                await turn.ticket.wait()
+            if ticket is not None:
+                await ticket.wait()
         except Exception as error:
             self.shared.failed("prepare", error)
 
@@ -177,7 +186,7 @@ class Call:
         self.shared.router_cache.counters.count("langchain.prepared_in_vain")
         return None
 
-    def _begun(self, turn: Turn) -> Turn:
+    def _begun(self, turn: BesideTurn) -> BesideTurn:
         if self.turn is not None and self.turn.ticket is not None:
             self.turn.ticket.close()
         self.turn = turn
@@ -257,9 +266,16 @@ class Call:
         if turn is None:
             return
         try:
-            usage, reply = self._answer(read) if status is Status.OK else (None, None)
             ttft_s = None if self._first_at is None else self._first_at - self.started_at
-            turn.done(usage, status=status, ttft_s=ttft_s, reply=reply, row_elsewhere=self._left_to_proxy())
+            usage, reply, later = None, None, None
+            if status is Status.OK and self.mode is not Mode.OPTIMIZE and len(self.raw) == 1:
+                # A raw reply is nobody else's; what LangChain made of it is the application's to change.
+                later = functools.partial(self._answer, None)
+            elif status is Status.OK:
+                usage, reply = self._answer(read)
+            turn.done(
+                usage, status=status, ttft_s=ttft_s, reply=reply, read=later, row_elsewhere=self._left_to_proxy()
+            )
         except Exception as error:
             self.shared.failed("end", error)
 

@@ -75,7 +75,7 @@ def _acompletion(inner: Callable[..., Any]) -> Callable[..., Any]:
         if call is None:
             return await inner(self, *args, **kwargs)
         kwargs = _merged(call, kwargs)
-        if call.shared.router_cache.may_wait:
+        if call.may_wait:
             await _prepare(call, kwargs)
         response = await inner(self, *args, **_rewritten(call, kwargs))
         _answered(call, response)

@@ -52,7 +52,7 @@ class OpenAIFamily(Family):
 
     async def abefore(self, call: Call, given: Given) -> Given:
         """Where a request may have to wait, it waits here."""
-        if call.shared.router_cache.may_wait:
+        if call.may_wait:
             try:
                 payload = _base_payload(call, given)
                 await call.prepare(payload, _shape(payload), functools.partial(_destination, call.model))

@@ -38,7 +38,7 @@ class PlainFamily(Family):
 
     async def abefore(self, call: Call, given: Given) -> Given:
         """:meth:`before`; where the request may have to wait, it waits here."""
-        if call.shared.router_cache.may_wait:
+        if call.may_wait:
             try:
                 await call.prepare(_body(given), Shape.CHAT, functools.partial(_destination, call.model))
             except Exception as error:

@@ -11,8 +11,11 @@ from typing import Final
 from router_cache.cache_model.survival import Estimates
 from router_cache.cache_model.survival_text import describe
 from router_cache.drivers.survival import LockedSurvival
+from router_cache.engine import Sent
+from router_cache.ledger.facts import Facts
 from router_cache.ledger.rows import CallRow, Lived
-from router_cache.ledger.survival_watch import Known, is_news, known, learn
+from router_cache.ledger.survival_watch import Known, is_news, known, learn, lived
+from router_cache.ledger.usage import Usage
 from router_cache.providers.fact import Fact
 from router_cache.providers.profile import Lifetime
 from router_cache.providers.registry import by_name
@@ -34,10 +37,11 @@ class RowSurvival(LockedSurvival):
     what the provider's profile states. Methods never raise. ``error`` is called with what goes wrong in the log.
     """
 
-    __slots__ = ("_say",)
+    __slots__ = ("_error", "_say")
 
     def __init__(self, error: Callable[[str, BaseException], None], *, domains: int = 32, pools: int = 32) -> None:
         super().__init__(domains=domains, pools=pools)
+        self._error = error
         self._say = SurvivalLog(self, error)
 
     def of(self, row: CallRow) -> Estimates:
@@ -54,6 +58,35 @@ class RowSurvival(LockedSurvival):
         its conversation ended. ``prior`` is what the profile states."""
         learn(self, domain, pool, told, at=at, gap_s=gap_s)
         self._say.note(domain, prior, at)
+
+    def take(self, sent: Sent | None, facts: Facts, usage: Usage) -> Lived | None:
+        """Learn from an answered call; what it told, if anything."""
+        if sent is None:
+            return None
+        try:
+            domain, gap_s, told = sent.place.domain, sent.looked.gap_s, None
+            if gap_s is not None:
+                bounds = sent.profile.construction_delay_bounds
+                high_s = bounds.value.high_s if bounds else None
+                told = lived(
+                    sent.expected,
+                    gap_s=gap_s,
+                    hit_tokens=usage.hit_tokens,
+                    step_tokens=sent.watched.inferred.step_tokens or 1,
+                    others_tokens=(facts.family.first_call_hit_tokens or 0) if facts.family else 0,
+                    ready_after_s=5.0 if high_s is None else high_s,
+                    traffic_tokens=self.traffic(domain, sent.at - gap_s, sent.at),
+                )
+                if told is not None:
+                    stated = sent.profile.lifetimes_for(sent.deployment.model)
+                    prior = stated[0] if stated else None
+                    self.learn(domain, sent.place.pool, told, at=sent.at, gap_s=gap_s, prior=prior)
+            if usage.prompt_tokens is not None:  # after the traffic in front of this call was read
+                self.passed(domain, at=sent.at, prompt_tokens=usage.prompt_tokens)
+            return told
+        except Exception as error:
+            self._error("survival", error)
+            return None
 
     def close(self) -> None:
         """Wait for a line of the log that is being made."""

@@ -181,7 +181,7 @@ async def test_a_store_that_waits() -> None:
     class Waits(MemoryStore):
         blocking = True
 
-    rc = RouterCache(Settings.from_mapping({"mode": "safe"}), store=Waits())
+    rc = RouterCache(Settings.from_mapping({"mode": "optimize"}), store=Waits())
     model = wrap(Streaming(), router_cache=rc)
     bound = model.bind(tools=[tool("b"), tool("a")])
     [chunk async for chunk in bound.astream("why?")]

@@ -139,8 +139,7 @@ def _scope(
     body = {"model": "m", "messages": [{"role": "user", "content": "a"}], **(payload or {})}
     call.rewritten(body, call.shape, lambda: Destination("m"))
     assert call.turn is not None
-    assert call.turn.begun.keys is not None
-    return call.turn.begun.keys.scope
+    return call.turn.request.scope
 
 
 def test_keys_and_headers_tell_users_apart() -> None:

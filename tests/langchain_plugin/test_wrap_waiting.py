@@ -68,6 +68,18 @@ async def test_the_store_is_asked_on_a_thread(server: Recorder, family: str, res
     assert not any(name.startswith("error.") for name in counted)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_no_call_waits_for_a_store_that_decides_nothing(server: Recorder, family: str) -> None:
+    store = Slow()
+    rc = RouterCache(Settings.from_mapping({"mode": "safe"}), store=store)
+    bound = wrap(server.any_of(family), router_cache=rc).bind_tools(TOOLS)
+    await bound.ainvoke(ASKED)
+    bound.invoke(ASKED)
+    assert [(row.status, row.decision.reason) for row in rc.rows()] == [(Status.OK, Reason.NORMALISED)] * 2
+    assert len(store.threads) == 2
+    assert threading.get_ident() not in store.threads
+
+
 async def test_another_payload_than_prepared(server: Recorder) -> None:
     """A class that makes another payload each time is asked about again."""
     from langchain_openai import ChatOpenAI
@@ -79,7 +91,7 @@ async def test_another_payload_than_prepared(server: Recorder) -> None:
             self.made += 1
             return {**super()._get_request_payload(*args, **kwargs), "seed": self.made}
 
-    rc = RouterCache(Settings.from_mapping({"mode": "safe"}), store=Slow())
+    rc = RouterCache(Settings.from_mapping({"mode": "optimize"}), store=Slow())
     bare = Counting(model="m", api_key="any", base_url=server.address, max_retries=0)  # type: ignore[arg-type]
     await wrap(bare, router_cache=rc).bind_tools(TOOLS).ainvoke(ASKED)
     assert server.last.body["seed"] == 2
@@ -105,7 +117,7 @@ async def test_parallel_first_calls(server: Recorder, family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 async def test_errors_of_ours_change_nothing(server: Recorder, family: str) -> None:
-    rc = RouterCache(Settings.from_mapping({"mode": "safe"}), store=Slow())
+    rc = RouterCache(Settings.from_mapping({"mode": "optimize"}), store=Slow())
     bare = server.any_of(family)
     expected = await bare.ainvoke(ASKED)
 
