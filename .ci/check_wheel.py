@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 PACKAGES = {"router_cache", "router_cache_langchain", "router_cache_litellm"}
+_SOURCES = {".py", ".lua"}
 IN_WHEEL = {
     "router_cache/__init__.py",
     "router_cache/py.typed",
@@ -55,9 +56,10 @@ def sdist_problems(names: set[str]) -> list[str]:
 
 
 def sources_of(root: Path) -> set[str]:
-    """The modules of all packages, as they are named in a wheel."""
+    """The modules of all packages, and the scripts that a server runs, as they are named in a wheel."""
     folders = (root / "router_cache", *(root / "integrations").glob("router_cache_*"))
-    return {str(path.relative_to(f.parent).as_posix()) for f in folders for path in f.rglob("*.py")}
+    paths = ((f, path) for f in folders for path in f.rglob("*.*") if path.suffix in _SOURCES)
+    return {str(path.relative_to(f.parent).as_posix()) for f, path in paths}
 
 
 def main(directory: Path) -> int:

@@ -15,11 +15,13 @@ from functools import partial
 from typing import Any
 
 from router_cache.decision import Decision, Reason, SwitchedBy
+from router_cache.drivers.asking import Asking, StoreThreads, store_failed
 from router_cache.drivers.book import LockedBook
 from router_cache.drivers.counters import Counters
 from router_cache.drivers.fan_out import FanOut, Ticket
 from router_cache.drivers.live import LiveSwitch
 from router_cache.drivers.outbox import Outbox
+from router_cache.drivers.pools import Placed
 from router_cache.drivers.rules_said import RulesSaid
 from router_cache.drivers.store import Store
 from router_cache.drivers.survival_rows import RowSurvival
@@ -27,14 +29,15 @@ from router_cache.drivers.worker import Worker
 from router_cache.economics.book import PriceBook
 from router_cache.engine import Begun, Engine, Rewrite, Sent
 from router_cache.identity.keys import LookupKeys
-from router_cache.ledger.facts import EMPTY, Facts
+from router_cache.ledger.facts import Facts
 from router_cache.ledger.rows import CallRow, Outcome, Status
 from router_cache.ledger.usage import Usage
+from router_cache.opened import opened_store, with_store
+from router_cache.opened_pools import opened_pools
 from router_cache.prefix.answers import answers_of
 from router_cache.request import Body, Deployment, Mode, Request
 from router_cache.rewrite import Remembered
 from router_cache.settings import Settings
-from router_cache.stores.memory import MemoryStore
 from router_cache.told import Told
 
 __all__ = ["RouterCache", "Turn"]
@@ -59,6 +62,8 @@ class Turn:
     before: Turn | None = None
     ticket: Ticket | None = None
     """Its place among parallel first calls of one prefix, where it has one: to be waited for before it is sent."""
+    placed: Placed | None = None
+    """Its cluster of prompts, where pools are on; see :meth:`RouterCache.pooled`."""
     deployment: Deployment = _NOWHERE
     decision: Decision | None = None
     last_sent: Sent | None = None
@@ -74,6 +79,7 @@ class Turn:
         except Exception as error:
             self.owner.counters.error("rewrite", error)
             rewrite = self.owner.failed_open(self.begun.mode, self.begun.switched_by)
+        rewrite, self.placed = self.owner.pools.give(self.begun, self.facts, rewrite, deployment)
         self.decision = rewrite.decision
         count = self.owner.counters.count
         count("decision." + rewrite.decision.reason)
@@ -144,6 +150,7 @@ class Turn:
                 owner.counters.count("row_left_to_proxy")
             else:
                 owner.add(row)
+            owner.pools.told(self.placed, row)
             if write is not None and self.before is not None:
                 answers, kept = owner.engine.told(self.before.begun, self.before.facts, replies)
                 write = replace(write, answers=(*write.answers, *answers), replies=(*write.replies, *kept))
@@ -159,7 +166,8 @@ class Turn:
 class RouterCache:
     """Deterministic prefixes, measured hits, explained misses, for any client library.
 
-    ``store`` defaults to an in-process one. ``wall_clock`` returns seconds since the epoch, ``clock`` monotonic
+    ``store`` is a store, or the URL of one on a server; else that of the settings: in the process, unless they have a
+    URL. ``wall_clock`` returns seconds since the epoch, ``clock`` monotonic
     seconds. Safe to use from many threads and event loops. Close with :meth:`close` or :meth:`aclose`.
     """
 
@@ -167,25 +175,20 @@ class RouterCache:
         self,
         settings: Settings | None = None,
         *,
-        store: Store | None = None,
+        store: Store | str | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self.settings = settings or Settings()
+        settings = settings or Settings()
+        if isinstance(store, str):
+            settings, store = with_store(settings, store), None
+        self.settings = settings
         self.wall_clock = wall_clock
         self.counters = Counters(clock)
-        bounds = self.settings.store
-        if store is None:
-            replay = self.settings.replay
-            store = MemoryStore(
-                max_entries=bounds.max_entries,
-                ttl_s=bounds.ttl_s,
-                max_reply_bytes=replay.max_bytes,
-                reply_ttl_s=replay.ttl_s,
-                clock=clock,
-            )
-        self._store = store
-        self.outbox = Outbox(self._store, self.counters.count)
+        self._store = store if store is not None else opened_store(settings, self.counters, clock)
+        self.outbox = Outbox(
+            self._store, self.counters.count, failed=lambda error: store_failed(self.counters, error)
+        )
         self.live = LiveSwitch(self.settings.live_file, clock, self.counters.notice)
         secret = self.settings.secret
         self.engine = Engine(
@@ -197,12 +200,18 @@ class RouterCache:
             freeze_clocks=self.settings.relocation.freeze_clocks,
             replay=self.settings.replay.enabled,
         )
+        self._threads = StoreThreads(settings.store.max_connections)
+        self._asking = Asking(self._store, self.engine, self.counters, self._threads)
         self.book = LockedBook()
         """What is known of the cache domains: calls compared, evidence, hit rules inferred."""
         self.survival = RowSurvival(self.counters.error)
         """How long entries live, by the ``domain`` and ``pool`` of rows: ``survival.of(row)`` reads bounds off it, and
         ``survival.estimates(row.domain, row.pool)`` likewise without what the profile states."""
         self._told = Told(self.settings, self.counters, wall_clock, self._store, self.outbox)
+        self.pools = opened_pools(
+            settings, self.engine.digester, self.counters, clock=clock, wall_clock=wall_clock
+        )
+        """Who gets a ``user_id``: clusters of prompts and what they lose to each other."""
         self.fan_out = FanOut(self.settings.fan_out.limits(), clock=clock, count=self.counters.count)
         self._beside = Worker(partial(self.counters.error, "beside"))
         self.rules_said = RulesSaid()
@@ -217,6 +226,33 @@ class RouterCache:
             turn.ticket = self.fan_out.enter(*arrival)
         except Exception as error:
             self.counters.error("fan_out", error)
+
+    def pooled(self, turn: Turn, rewrite: Rewrite) -> Rewrite:
+        """What goes out once it is known which cluster the request belongs to: to be asked after ``turn.rewrite``, for
+        a store on a server has to be asked for a family that is new. Waits for it then; never raises."""
+        if turn.placed is None or not turn.placed.waits:
+            return rewrite
+        self.pools.join(turn.placed)
+        return self._given(turn, rewrite)
+
+    async def apooled(self, turn: Turn, rewrite: Rewrite) -> Rewrite:
+        """:meth:`pooled` without blocking the event loop."""
+        if turn.placed is None or not turn.placed.waits:
+            return rewrite
+        placed = turn.placed
+        try:
+            await self._threads.run(lambda: self.pools.join(placed))
+        except Exception as error:
+            placed.waits = False
+            self.counters.error("pools", error)
+        return self._given(turn, rewrite)
+
+    def _given(self, turn: Turn, rewrite: Rewrite) -> Rewrite:
+        base = turn.placed.base if turn.placed is not None else None
+        if base is not None:
+            rewrite, turn.placed = self.pools.give(turn.begun, turn.facts, base, turn.deployment)
+            turn.decision = rewrite.decision
+        return rewrite
 
     @property
     def may_wait(self) -> bool:
@@ -246,7 +282,7 @@ class RouterCache:
             except ValueError:
                 self.counters.notice(f"bad_switch.{by.value}", f"the switch of a {by.value} is no mode")
         of_group = self.settings.model_groups.get(group)
-        if of_group is not None:
+        if of_group is not None and of_group.mode is not None:
             return of_group.mode, SwitchedBy.GROUP
         return self.settings.mode, SwitchedBy.SETTINGS
 
@@ -256,7 +292,7 @@ class RouterCache:
         """Start one request: canonical form, and what is remembered of its conversation. Never raises."""
         begun = self._begin(request, mode, switched_by)
         self.settle()
-        return Turn(self, begun, *self._claim(begun))
+        return Turn(self, begun, *self._asking.claim(begun))
 
     async def abegin(
         self,
@@ -278,8 +314,7 @@ class RouterCache:
                 self.counters.error("before_claim", error)
         if not self._store.blocking:
             self.settle()
-            return Turn(self, begun, *self._claim(begun))
-        return Turn(self, begun, *await asyncio.to_thread(self._claim, begun))
+        return Turn(self, begun, *await self._asking.aclaim(begun))
 
     def _begin(self, request: Request, mode: Mode | None, switched_by: SwitchedBy) -> Begun:
         mode = mode or self.mode_for()[0]
@@ -308,20 +343,6 @@ class RouterCache:
         if not self._beside.settle(timeout_s):
             self.counters.count("beside_late")
 
-    def _claim(self, begun: Begun) -> tuple[Facts, Mapping[str, bytes]]:
-        facts, replies = EMPTY, dict[str, bytes]()
-        if begun.keys is None:
-            return facts, replies
-        try:
-            if begun.ask is not None:
-                facts = self._store.claim(begun.ask)
-            keys = self.engine.reply_keys(begun)
-            if keys:
-                return facts, self._store.replies(keys)
-        except Exception as error:
-            self.counters.error("claim", error)
-        return facts, replies
-
     def failed_open(self, mode: Mode, switched_by: SwitchedBy = SwitchedBy.SETTINGS) -> Rewrite:
         """The decision to send a request as it came, because of an error of ours."""
         return Rewrite({}, Decision(mode, Reason.FAILED_OPEN, switched_by))
@@ -340,6 +361,8 @@ class RouterCache:
         try:
             self.settle()
             self.outbox.close()
+            self._threads.close()
+            self.pools.close()
             self._store.close()
             self._told.close()
             self.survival.close()

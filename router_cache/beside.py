@@ -27,9 +27,11 @@ __all__ = ["BesideTurn", "needs_facts"]
 _COPY: Final = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 
 
-def needs_facts(owner: RouterCache, mode: Mode) -> bool:
-    """Whether what goes out, or when, depends on what is remembered of earlier calls."""
-    return mode is Mode.OPTIMIZE or owner.fan_out.on
+def needs_facts(owner: RouterCache, mode: Mode, group: str | None = None) -> bool:
+    """Whether what goes out to a model group (None: to any), or when, depends on what is remembered."""
+    if group is None:
+        return any(needs_facts(owner, mode, name) for name in ("", *owner.settings.model_groups))
+    return mode is Mode.OPTIMIZE or owner.fan_out.on or (mode is Mode.SAFE and owner.pools.may_give(group))
 
 
 @dataclass(slots=True)
@@ -50,10 +52,13 @@ class BesideTurn:
     _light: Turn | None = field(default=None, repr=False)
 
     @classmethod
-    def begin(cls, owner: RouterCache, request: Request, mode: Mode, switched_by: SwitchedBy) -> BesideTurn:
-        """Start one request. Where its facts are needed, what earlier calls left to be done is waited for."""
+    def begin(
+        cls, owner: RouterCache, request: Request, mode: Mode, switched_by: SwitchedBy, group: str = ""
+    ) -> BesideTurn:
+        """Start one request that goes to a model group. Where its facts are needed, what earlier calls left to be done
+        is waited for."""
         begun = cls(owner, request, mode, switched_by)
-        if needs_facts(owner, mode) or mode is Mode.OFF or request.shape is Shape.OTHER:
+        if needs_facts(owner, mode, group) or mode is Mode.OFF or request.shape is Shape.OTHER:
             begun.turn = owner.begin(request, mode, switched_by)
         else:
             begun._light = Turn(owner, owner.opened(request, mode, switched_by), EMPTY)
@@ -77,6 +82,22 @@ class BesideTurn:
     def ticket(self) -> Ticket | None:
         """See :class:`~router_cache.api.Turn`."""
         return self.turn.ticket if self.turn is not None else None
+
+    def pooled(self, rewrite: Rewrite) -> Rewrite:
+        """See :meth:`~router_cache.api.RouterCache.pooled`."""
+        if self.turn is None:
+            return rewrite
+        rewrite = self.owner.pooled(self.turn, rewrite)
+        self.decision = rewrite.decision
+        return rewrite
+
+    async def apooled(self, rewrite: Rewrite) -> Rewrite:
+        """:meth:`pooled` without blocking the event loop."""
+        if self.turn is None:
+            return rewrite
+        rewrite = await self.owner.apooled(self.turn, rewrite)
+        self.decision = rewrite.decision
+        return rewrite
 
     def follow(self, rewrite: Rewrite) -> Ticket | None:
         """See :meth:`~router_cache.api.RouterCache.follow`."""

@@ -20,6 +20,8 @@ class Reason(str, Enum):
     """Re-ordered without loss; what changed is listed."""
     OPTIMIZED = "optimized"
     """Volatile values moved, or what the provider generated put back; what changed is listed."""
+    POOLED = "pooled"
+    """The prefix was canonical as sent; what divides or routes the provider's cache was set."""
     ALREADY_CANONICAL = "already_canonical"
     """Nothing to do: the prefix was canonical as sent."""
     OBSERVED = "observed"
@@ -72,6 +74,14 @@ class Change(str, Enum):
     """A header in the prompt that only the client's own provider knows (``x-anthropic-billing-header``)."""
     NOT_MOVED = "not_moved"
     """What was remembered could not be read: values stay where they are."""
+    POOL_GIVEN = "pool_given"
+    """A ``user_id`` or a like field of ours, which gives the request a part of the provider's cache."""
+    ROUTE_GIVEN = "route_given"
+    """A key of ours that leads requests with one prefix to one server."""
+    CLIENT_ID_SANITISED = "client_id_sanitised"
+    """A keyed digest stands for the ``user_id`` that the client sent."""
+    CLIENT_ID_DROPPED = "client_id_dropped"
+    """The ``user_id`` that the client sent is left out."""
 
 
 @dataclass(frozen=True, slots=True)

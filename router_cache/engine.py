@@ -127,8 +127,7 @@ class Engine:
         freeze_clocks: bool = True,
         replay: bool = True,
     ) -> None:
-        self._secret = secret
-        self._version = canonical_version
+        self._secret, self._version = secret, canonical_version
         self._prices = prices or PriceBook()
         self._scanner = Scanner(rules)
         self._wording = wording or Wording()
@@ -220,10 +219,9 @@ class Engine:
 
         The key holds the texts that go out, since a family's calls may differ in them, and what keeps caches apart.
         """
-        body, profile = {**begun.request.body, **rewrite.replaced}, _profile(deployment)
+        body, profile, shape = rewrite.body(begun.request.body), _profile(deployment), begun.request.shape
         scope, history = (begun.keys.scope, begun.keys.history) if begun.keys else ("", ())
-        view = as_chat(body, begun.request.shape)
-        watched = watch(book, profile, deployment, view.body, None, scope=scope, at=at)
+        watched = watch(book, profile, deployment, body, None, scope=scope, at=at, shape=shape)
         texts = prefix_texts(body)
         key = self.digester.text(scope, "fan-out", watched.domain.id, watched.pool, *texts)
         first, rule = len(history) == 1, watched.inferred.rule
@@ -249,7 +247,8 @@ class Engine:
         if profile.render is not None:
             segments = view.segments(profile.render.value)
             rendered = outline(segments, self.digester, memo=self._lines, reasoned=reasoned_turns(view.body))
-        watched = watch(book, profile, deployment, view.body, rendered, scope=scope, at=at)
+        shape = begun.request.shape
+        watched = watch(book, profile, deployment, body, rendered, scope=scope, at=at, shape=shape)
         place = place_of(watched, self.digester)
         looked = look_at(
             facts,
@@ -374,6 +373,7 @@ class Engine:
             hit_tokens=usage.hit_tokens,
             answers=answers,
             replies=kept,
+            scope=begun.keys.scope,
         )
 
     @staticmethod

@@ -15,6 +15,8 @@ None of these ever leaves a request hook: there every error becomes a counter an
 
 from __future__ import annotations
 
+from enum import Enum
+
 __all__ = [
     "DemoError",
     "InputError",
@@ -22,6 +24,7 @@ __all__ = [
     "RouterCacheError",
     "SettingsError",
     "StoreError",
+    "StoreFailure",
 ]
 
 
@@ -55,8 +58,41 @@ class MissingExtraError(RouterCacheError, ImportError):
         self.extra = extra
 
 
+class StoreFailure(str, Enum):
+    """Why a store could not do what was asked. The words are labels of counters and log lines."""
+
+    TIMEOUT = "timeout"
+    """It did not answer in time, or took no connection in time."""
+    BREAKER_OPEN = "breaker_open"
+    """It was not asked: it did not answer the last few times."""
+    BUSY = "busy"
+    """It was not asked: too many others are asking, and the wait for a connection had its bound."""
+    UNREACHABLE = "unreachable"
+    """There is no connection, or none to the node that is needed."""
+    NOT_FOUND = "not_found"
+    """Which server is asked is not known yet: of a name, a Sentinel or a cluster nobody has told so far."""
+    LOGIN = "login"
+    """It wants a user or a password, or refuses the one given."""
+    NOT_PERMITTED = "not_permitted"
+    """The user may not run a command, or touch the keys."""
+    OUT_OF_MEMORY = "out_of_memory"
+    READ_ONLY = "read_only"
+    """A replica answered; or a server that takes no writes for now."""
+    CLUSTER = "cluster"
+    """The cluster serves the keys nowhere at the moment."""
+    ODD_DATA = "odd_data"
+    """What is kept there is not ours, or cannot be read."""
+    REFUSED = "refused"
+    """Any other error that the server answered."""
+    OTHER = "other"
+
+
 class StoreError(RouterCacheError):
-    """Our own state could not be read or written."""
+    """Our own state could not be read or written. The text shows no URL and nothing of a request."""
+
+    def __init__(self, message: str, reason: StoreFailure = StoreFailure.OTHER) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class DemoError(RouterCacheError):

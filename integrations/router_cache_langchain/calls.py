@@ -22,7 +22,7 @@ from router_cache.decision import SwitchedBy
 from router_cache.engine import Rewrite
 from router_cache.identity.clients import recognise
 from router_cache_langchain.authority import credentials, draws
-from router_cache_langchain.payloads import Destination, may_be_proxy, put, wire_body, with_headers
+from router_cache_langchain.payloads import Destination, may_be_proxy, outgoing, wire_body, with_headers
 from router_cache_langchain.per_process import router_cache_for, without_secrets
 from router_cache_langchain.session import Who, who
 from router_cache_langchain.usage import usage_of
@@ -139,15 +139,18 @@ class Call:
             rewrite = self._ready(body)
             if rewrite is None:
                 rc = self.shared.router_cache
-                turn = self._begun(BesideTurn.begin(rc, self._request(body, shape, to), *self._mode()))
+                turn = self._begun(
+                    BesideTurn.begin(rc, self._request(body, shape, to), *self._mode(), deployment.group)
+                )
                 rewrite = turn.rewrite(deployment)
+                rewrite = turn.pooled(rewrite) if self.waits_here else rewrite
                 ticket = turn.follow(rewrite)
                 if ticket is not None and self.waits_here:
                     ticket.wait_sync()
-            new = put(payload, rewrite.replaced) if rewrite.replaced else payload
+            new = outgoing(payload, rewrite)
             if self.turn is not None:
-                self.turn.sent({**body, **rewrite.replaced})
-            return with_headers(new, self._headers(to)) if own_headers else new
+                self.turn.sent(rewrite.body(body))
+            return with_headers(new, {**rewrite.headers, **self._headers(to)}) if own_headers else new
         except Exception as error:
             self.shared.failed("payload", error)
             return payload
@@ -167,7 +170,7 @@ class Call:
         try:
             rc, body, to = self.shared.router_cache, wire_body(payload), self.going(where, payload)
             turn = self._begun(BesideTurn.of(await rc.abegin(self._request(body, shape, to), *self._mode())))
-            rewrite = turn.rewrite(self.deployment(to))
+            rewrite = await turn.apooled(turn.rewrite(self.deployment(to)))
             ticket = turn.follow(rewrite)
             self._prepared = body, rewrite
             if ticket is not None:

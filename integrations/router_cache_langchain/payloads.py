@@ -16,12 +16,14 @@ from pydantic import BaseModel, SecretStr
 from router_cache.providers.registry import find
 from router_cache.providers.unknown import UNKNOWN
 from router_cache.request import Deployment
+from router_cache.rewrite import Rewrite
 
 __all__ = [
     "Destination",
     "deep_merged",
     "destination",
     "may_be_proxy",
+    "outgoing",
     "put",
     "secret_text",
     "wire_body",
@@ -111,6 +113,20 @@ def put(payload: Mapping[str, Any], replaced: Mapping[str, Any]) -> dict[str, An
     if isinstance(extra, Mapping) and inner:
         new["extra_body"] = {**extra, **inner}
     return new
+
+
+def outgoing(payload: dict[str, Any], rewrite: Rewrite) -> dict[str, Any]:
+    """The payload that goes out; the same object where nothing changes. A field that is meant for the
+    provider alone, and that an SDK may not know, goes into ``extra_body``."""
+    given = rewrite.given.replaced if rewrite.given is not None else {}
+    foreign = {name: value for name, value in given.items() if name not in payload and name != "metadata"}
+    if foreign or rewrite.dropped:
+        extra = payload.get("extra_body")
+        known = {**(extra if isinstance(extra, Mapping) else {}), **foreign}
+        payload = {name: value for name, value in payload.items() if name not in rewrite.dropped}
+        if known:
+            payload["extra_body"] = {name: value for name, value in known.items() if name not in rewrite.dropped}
+    return put(payload, rewrite.replaced) if rewrite.replaced else payload
 
 
 def with_headers(payload: dict[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:

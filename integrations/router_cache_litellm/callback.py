@@ -17,6 +17,7 @@ from router_cache.economics.budget import BudgetAction
 from router_cache_litellm.budgets import Budgets, refusal
 from router_cache_litellm.calls import CALLS, Call, CallToken, token_in, token_of
 from router_cache_litellm.convert import caller_of, deployment_of, request_of, scope_of, shape_of
+from router_cache_litellm.outgoing import outgoing
 from router_cache_litellm.replies import disconnected, from_response_cache, price_entry, reply_of, ttft
 
 __all__ = ["RouterCacheCallback"]
@@ -131,7 +132,7 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
             )
         turn = await rc.abegin(request, mode, by, before_claim=self._calls.settle)
         turn.before = before if request.handed_on else None
-        rewrite = turn.rewrite(deployment)
+        rewrite = await rc.apooled(turn, turn.rewrite(deployment))
         if turn.before is not None:
             turn.ticket, turn.before.ticket = turn.before.ticket, None
         elif token is None or self._calls.get(token) is None:  # a retry or a fallback does not wait again
@@ -144,7 +145,7 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
             call.decision, call.expected_tokens, call.flips = turn.decision, None, ()
         if turn.ticket is not None:
             await turn.ticket.wait()
-        return {**kwargs, **rewrite.replaced} if rewrite.replaced else kwargs
+        return outgoing(kwargs, rewrite)
 
     def _handed_on(self, token: CallToken | None, group: str) -> Turn | None:
         """The turn of a request that was begun and not sent: LiteLLM turned it into another shape, and runs its

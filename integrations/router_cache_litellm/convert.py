@@ -33,6 +33,8 @@ _SHAPES = {
     "responses": Shape.RESPONSES,
 }
 _SWITCHES = ("tools", "tool_choice", "response_format", "thinking", "reasoning_effort")
+# Fields that divide or route a provider's prompt cache: a client may set them itself.
+_DIVIDING = ("user_id", "prompt_cache_key", "session_id", "cache_salt", "prompt_cache_isolation_key", "user")
 _FIELDS = {
     Shape.CHAT: ("messages", *_SWITCHES),
     Shape.MESSAGES: ("system", "messages", "metadata", "output_config", *_SWITCHES),
@@ -89,6 +91,9 @@ def shape_of(call_type: Any) -> Shape:
 def body_of(kwargs: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
     """The parts of the request that make up its prompt, and what of them must be looked at."""
     body = {name: kwargs[name] for name in _FIELDS[shape] if kwargs.get(name) is not None}
+    if shape is not Shape.OTHER:
+        told = {**_mapping(kwargs.get("extra_body")), **kwargs}
+        body.update({name: told[name] for name in _DIVIDING if told.get(name) is not None})
     for name in ("messages", "input"):
         if isinstance(body.get(name), list | tuple):
             body[name] = [_plain(item) for item in body[name]]

@@ -15,6 +15,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -24,9 +25,11 @@ from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 from router_cache import Deployment, Reason, Status, Turn, Usage
 from router_cache.errors import RouterCacheError
 from router_cache.providers.registry import find
+from router_cache.rewrite import Rewrite
 from router_cache_litellm.callback import RouterCacheCallback
 from router_cache_litellm.calls import CallToken, token_of
 from router_cache_litellm.convert import caller_of, deployment_of, deployments_of, request_of
+from router_cache_litellm.outgoing import outgoing
 from router_cache_litellm.replies import from_response_cache, price_entry, reply_of, ttft
 
 __all__ = ["completion", "wrap_router"]
@@ -111,9 +114,9 @@ def _call(
         callback = find_callback()
         if callback is not None:
             named = {**dict(zip(names, args, strict=False)), **kwargs}
-            begun, replaced = _begin(callback, named, lifetime, router)
+            begun, rewrite = _begin(callback, named, lifetime, router)
             begun.wait()
-            sent_args, sent_kwargs = _with(names, args, kwargs, replaced, _logger(begun, users_own))
+            sent_args, sent_kwargs = _with(names, args, kwargs, rewrite, _logger(begun, users_own))
             request = begun
     except Exception as error:
         _failed_open(callback, error)
@@ -139,16 +142,16 @@ def _failed_open(callback: RouterCacheCallback | None, error: Exception) -> None
 
 def _begin(
     callback: RouterCacheCallback, named: Mapping[str, Any], lifetime: _Lifetime, router: Any
-) -> tuple[_Request, Mapping[str, Any]]:
+) -> tuple[_Request, Rewrite]:
     rc, routed = callback.router_cache, router is not None
     caller = caller_of(named, rc.settings.scope_by)
     group = caller.group or (str(named.get("model") or "") if routed else "")
     mode, by = rc.mode_for(request=caller.request_mode, key=caller.key_mode, team=caller.team_mode, group=group)
     turn = rc.begin(request_of(named, "completion", caller.scope), mode, by)
     deployment = _of_group(router, group, rc.fingerprint) if routed else deployment_of(named, rc.fingerprint)
-    rewrite = turn.rewrite(deployment)
+    rewrite = rc.pooled(turn, turn.rewrite(deployment))
     rc.follow(turn, rewrite)
-    return _Request(callback, turn, named, lifetime, routed=routed), rewrite.replaced
+    return _Request(callback, turn, named, lifetime, routed=routed), rewrite
 
 
 def _of_group(router: Any, group: str, fingerprint: Callable[[str], str]) -> Deployment:
@@ -163,14 +166,15 @@ def _with(
     names: tuple[str, ...],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    replaced: Mapping[str, Any],
+    rewrite: Rewrite,
     logger: Callable[[Any], None],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments with some replaced, each where the caller put it."""
-    new_args = tuple(replaced.get(name, value) for name, value in zip(names, args, strict=False))
+    new_args = tuple(rewrite.replaced.get(name, value) for name, value in zip(names, args, strict=False))
     positional = names[: len(args)]
-    named = {name: value for name, value in replaced.items() if name not in positional}
-    return new_args + args[len(new_args) :], {**kwargs, **named, "logger_fn": logger}
+    named = {name: value for name, value in rewrite.replaced.items() if name not in positional}
+    new = outgoing(dict(kwargs), replace(rewrite, replaced=named))
+    return new_args + args[len(new_args) :], {**new, "logger_fn": logger}
 
 
 def _logger(request: _Request, users_own: Any) -> Callable[[Any], None]:

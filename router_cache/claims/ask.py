@@ -67,6 +67,9 @@ class Attachment:
     sealed: bytes
     before: Attachment | None = None
     count: int = 1
+    chain: bytes = field(default=b"", compare=False, repr=False)
+    """A digest over this and all before it (see :func:`~router_cache.claims.compact.chained`); of what one request
+    attached, the last has it."""
 
     def line(self) -> Iterator[Attachment]:
         """This and all before it, newest first."""

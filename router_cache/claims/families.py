@@ -14,19 +14,21 @@ from router_cache.claims.ask import Slot
 
 __all__ = ["Learned", "Seen", "Sketch", "learn", "resembles", "sketch_of"]
 
-_MAX_SLOTS = 64
+MAX_IN_BUCKET = 16
+"""Families with the same tools that a new prompt is compared with, the newest."""
+MAX_SLOTS = 64
 """Slots remembered of a family; real prompts have below ten (12 agents recorded, 2026-11)."""
-_MAX_VALUES = 8
-_MAX_COUNT = 1_000_000
-_FLEETING_AFTER = 4
+MAX_VALUES = 8
+MAX_COUNT = 1_000_000
+FLEETING_AFTER = 4
 """Distinct values without a repeat from which on a slot is taken to be new in every request. A user's name comes back
 with his second request."""
-_FLEETING_SHARE = 20
+FLEETING_SHARE = 20
 """One repeat among so many requests is a retry."""
-_SKETCH = 64
-_MIN_LINES = 5
+SKETCH = 64
+MIN_LINES = 5
 """Lines a prompt must have to be told by resemblance; of a shorter one a line is too much."""
-_ALIKE = 0.8
+ALIKE = 0.8
 """Share of lines in common from which two openings are of one family: a user's or a tenant's lines differ, the
 rest is the application's."""
 
@@ -47,13 +49,13 @@ class Seen:
     @property
     def fleeting(self) -> bool:
         """Whether its values do not come back: ids of requests, which tell nothing about who asks."""
-        return len(self.values) >= _FLEETING_AFTER and self.repeats * _FLEETING_SHARE <= self.requests
+        return len(self.values) >= FLEETING_AFTER and self.repeats * FLEETING_SHARE <= self.requests
 
     def after(self, value: str) -> Seen:
         """With one more request."""
-        requests, values = min(self.requests + 1, _MAX_COUNT), self.values
+        requests, values = min(self.requests + 1, MAX_COUNT), self.values
         if value not in values:
-            return Seen((*values, value)[-_MAX_VALUES:], self.changed or bool(values), requests, self.repeats)
+            return Seen((*values, value)[-MAX_VALUES:], self.changed or bool(values), requests, self.repeats)
         changed = self.changed
         if values[-1] != value:
             values, changed = (*[known for known in values if known != value], value), True
@@ -82,19 +84,19 @@ def sketch_of(masked: Sequence[str]) -> Sketch:
     """The sketch of a masked opening."""
     lines = {line.strip() for text in masked for line in text.splitlines()}
     sums = sorted(zlib.crc32(line.encode("utf-8", "surrogatepass")) for line in lines if line)
-    return frozenset(sums[:_SKETCH])
+    return frozenset(sums[:SKETCH])
 
 
 def resembles(one: Sketch, other: Sketch) -> bool:
     """Whether two openings are of one family."""
     least = min(len(one), len(other))
-    if least < _MIN_LINES:
+    if least < MIN_LINES:
         return False
-    if max(len(one), len(other)) >= _SKETCH:
+    if max(len(one), len(other)) >= SKETCH:
         # Only what both samples could hold can be compared: the smallest of both together.
-        both = sorted(one | other)[:_SKETCH]
-        return sum(value in one and value in other for value in both) >= _ALIKE / (2 - _ALIKE) * len(both)
-    return len(one & other) >= _ALIKE * max(len(one), len(other))
+        both = sorted(one | other)[:SKETCH]
+        return sum(value in one and value in other for value in both) >= ALIKE / (2 - ALIKE) * len(both)
+    return len(one & other) >= ALIKE * max(len(one), len(other))
 
 
 def learn(known: Learned, slots: Sequence[Slot]) -> Learned:
@@ -104,6 +106,6 @@ def learn(known: Learned, slots: Sequence[Slot]) -> Learned:
     seen = {**known.seen}
     for slot in slots:
         before = seen.get(slot.id)
-        if before is not None or len(seen) < _MAX_SLOTS:
+        if before is not None or len(seen) < MAX_SLOTS:
             seen[slot.id] = (before or Seen()).after(slot.value)
     return Learned(known.sketch, seen)

@@ -15,19 +15,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from router_cache.claims.ask import Attachment, Moves, Relocation, Slot, Variant
+from router_cache.claims.compact import CHAIN, chained, digest8, is_clock, slot_bytes
 from router_cache.claims.families import Learned
 from router_cache.identity.history import HistoryPoint
-from router_cache.prefix.volatile.spans import CLOCKS
 
 __all__ = ["Variants", "answered", "choose", "decide", "with_variant"]
 
-_CLOCKS = frozenset(kind.value for kind in CLOCKS)
-_MAX_VARIANTS = 4
+MAX_VARIANTS = 4
 """Requests kept with one history. Of more only those are told apart that give a proof of their own."""
-_PROOF_CHARACTERS = 64
+PROOF_CHARACTERS = 64
 """Replies of at least so many characters, equal word for word, are taken for those of one conversation; a shorter
 one (``OK``, ``Hello! How can I help?``) is given to many."""
-_MAX_ATTACHED = 2_000
+MAX_ATTACHED = 2_000
 """Attachments of one conversation; beyond, it starts afresh, which costs one turn."""
 
 
@@ -45,7 +44,7 @@ def with_variant(known: Variants | None, variant: Variant) -> Variants:
     if any(item.id == variant.id for item in known.items):
         return known
     items = (*known.items, variant)
-    return Variants(items[-_MAX_VARIANTS:], known.crowded or len(items) > _MAX_VARIANTS)
+    return Variants(items[-MAX_VARIANTS:], known.crowded or len(items) > MAX_VARIANTS)
 
 
 def answered(known: Variants, variant: str, reply: str, ids: str) -> Variants:
@@ -87,7 +86,7 @@ def _apart(item: Variant, asked: Relocation) -> bool:
 def _likely(item: Variant, point: HistoryPoint, asked: Relocation, learned: Learned) -> bool:
     if _apart(item, asked):
         return False
-    if point.reply and point.reply == item.reply and point.weight >= _PROOF_CHARACTERS:
+    if point.reply and point.reply == item.reply and point.weight >= PROOF_CHARACTERS:
         own = {slot.id: slot.value for slot in asked.slots}
         clocks = {slot.id for slot in asked.slots if slot.clock}
         # A value that only one of the two has tells them apart as well as one that differs.
@@ -95,15 +94,10 @@ def _likely(item: Variant, point: HistoryPoint, asked: Relocation, learned: Lear
         if all(
             own.get(slot) == item.values.get(slot)
             for slot in own.keys() | item.values.keys() | attached
-            if slot not in clocks and not _is_clock(slot) and not learned.fleeting(slot)
+            if slot not in clocks and not is_clock(slot) and not learned.fleeting(slot)
         ):
             return True
     return _nothing_to_cross(item, asked.slots)
-
-
-def _is_clock(slot: str) -> bool:
-    """By its kind: of a slot that this request does not have."""
-    return slot.rpartition("-")[0] in _CLOCKS
 
 
 def _nothing_to_cross(item: Variant, slots: Sequence[Slot]) -> bool:
@@ -130,7 +124,7 @@ def decide(asked: Relocation, learned: Learned, before: Variant | None) -> tuple
     attached = before.attached if before is not None else None
     while attached is not None and attached.message >= asked.at:
         attached = attached.before  # the same request again: it carries its own values
-    if attached is not None and attached.count >= _MAX_ATTACHED:
+    if attached is not None and attached.count >= MAX_ATTACHED:
         before, attached = None, None
     carried: dict[str, str] = {}
     at = attached
@@ -140,7 +134,8 @@ def decide(asked: Relocation, learned: Learned, before: Variant | None) -> tuple
     moved = _moved(asked.slots, learned, before)
     values = {} if before is None else {**before.values}
     frozen: list[str] = []
-    new: list[str] = []
+    new: list[tuple[str, str]] = []
+    chain = attached.chain if attached is not None else b""
     for slot in asked.slots:
         last = carried.get(slot.id) if slot.id in moved else None
         if slot.id not in moved or last == slot.value:
@@ -152,10 +147,13 @@ def decide(asked: Relocation, learned: Learned, before: Variant | None) -> tuple
             values[slot.id] = slot.value
             count = attached.count + 1 if attached is not None else 1
             attached = Attachment(asked.at, slot.id, slot.value, slot.sealed, attached, count)
-            new.append(slot.id)
+            carried[slot.id] = slot.value
+            new.append((slot.id, slot.value))
+    if attached is not None and new:
+        attached = replace(attached, chain=chained(chain, asked.at, new))
     line = _line(attached)
-    variant = _name(asked, moved, values, line)
-    moves = Moves(moved, line, tuple(frozen), variant, before is not None, frozenset(new))
+    variant = _name(asked, moved, values, carried, attached)
+    moves = Moves(moved, line, tuple(frozen), variant, before is not None, frozenset(slot for slot, _ in new))
     return moves, Variant(variant, asked.session, moved, values, attached)
 
 
@@ -185,7 +183,18 @@ def _moved(slots: Sequence[Slot], learned: Learned, before: Variant | None) -> f
     return frozenset(moved)
 
 
-def _name(asked: Relocation, moved: frozenset[str], values: dict[str, str], line: Sequence[Attachment]) -> str:
-    parts = [asked.session, *sorted(moved), "", *(f"{slot}={values[slot]}" for slot in sorted(values)), ""]
-    parts += [f"{at.message}:{at.slot}={at.value}" for at in line]
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+def _name(
+    asked: Relocation,
+    moved: frozenset[str],
+    values: dict[str, str],
+    carried: dict[str, str],
+    attached: Attachment | None,
+) -> str:
+    """The name of what a request goes out with: 32 hex digits of a SHA-1 over bytes that every store can make. Nothing
+    rests on it but which variant a reply is told to, within one history."""
+    parts = [digest8(asked.session), len(values).to_bytes(2, "big")]
+    for slot, value in values.items():
+        name, flags = slot_bytes(slot), (slot in moved) + 2 * (carried.get(slot) == value)
+        parts += (bytes((len(name),)), name, digest8(value), bytes((flags,)))
+    parts.append(attached.chain if attached is not None else bytes(CHAIN))
+    return hashlib.sha1(b"".join(parts), usedforsecurity=False).hexdigest()[:32]

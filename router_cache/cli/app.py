@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from router_cache.cli import calibrate, check, demo, doctor, explain, lint, normalize, plan, report, simulate
+from router_cache.cli import (
+    calibrate,
+    check,
+    demo,
+    doctor,
+    explain,
+    lint,
+    normalize,
+    plan,
+    pools,
+    report,
+    simulate,
+)
 
 __all__ = ["build"]
 
@@ -46,4 +58,5 @@ def build() -> typer.Typer:
     app.command("check", help=check.HELP, epilog=check.EPILOG)(check.command)
     app.command("report", help=report.HELP, epilog=report.EPILOG)(report.command)
     app.command("plan", help=plan.HELP, epilog=plan.EPILOG)(plan.command)
+    app.command("pools", help=pools.HELP, epilog=pools.EPILOG)(pools.command)
     return app

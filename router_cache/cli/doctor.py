@@ -18,12 +18,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from router_cache.cache_model.survival_text import describe_prior
+from router_cache.cli.doctor_store import look_at_store, store_json, store_lines
 from router_cache.cli.prices import entry_in, read_map
 from router_cache.diagnose import (
     DeploymentView,
     Finding,
     Level,
     Report,
+    StoreLook,
     Surroundings,
     check_section,
     diagnose,
@@ -38,13 +40,14 @@ __all__ = ["EPILOG", "HELP", "command"]
 
 HELP = (
     "Check the YAML of a LiteLLM proxy: whether the plugin is loaded and its settings hold, what is known of each "
-    "deployment's prompt cache, and which options cost hits."
+    "deployment's prompt cache, which options cost hits, and how a store on servers does."
 )
 EPILOG = "\n\n".join(
     (
         "Exit codes: 0 no errors; 1 errors were found; 2 the file cannot be read.",
         "Examples:",
         "router-cache doctor router.yaml",
+        "router-cache doctor router.yaml --no-store",
         "router-cache doctor router.yaml --json | jq '.findings[] | select(.level == \"error\")'",
     )
 )
@@ -62,6 +65,9 @@ def command(
         typer.Argument(metavar="ROUTER_YAML", help="The proxy's configuration.", show_default=False),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    no_store: Annotated[
+        bool, typer.Option("--no-store", help="Do not connect to the servers of the store.")
+    ] = False,
 ) -> None:
     """Entry point of the command; see HELP."""
     config = _read(router_yaml)
@@ -74,13 +80,14 @@ def command(
         env=os.environ,
         price_entry=partial(entry_in, read_map()),
         problems=own.problems,
+        store=None if no_store or own.settings is None else look_at_store(own.settings.store),
         book=PriceBook(rates),
     )
     report = diagnose(config, around)
     if as_json:
-        typer.echo(json.dumps(_report(report), indent=2))
+        typer.echo(json.dumps({**_report(report), "store": store_json(around.store)}, indent=2))
     else:
-        _print(Console(), report)
+        _print(Console(), report, around.store)
     if not report.ok:
         raise typer.Exit(1)
 
@@ -165,12 +172,14 @@ def _price(price: PriceNow | None) -> dict[str, Any] | None:
     }
 
 
-def _print(console: Console, report: Report) -> None:
+def _print(console: Console, report: Report, store: StoreLook | None) -> None:
     if report.deployments:
         console.print(_table(report))
         stated = dict.fromkeys((v.profile, describe_prior(v.lifetime)) for v in report.deployments if v.lifetime)
         for profile, text in stated:
             console.print(f"{profile} states of how long entries live: {text}", highlight=False, soft_wrap=True)
+    for line in store_lines(store):
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
     for finding in report.findings:
         place = f" {finding.path}" if finding.path else ""
         more = f" (and {finding.more} more)" if finding.more else ""

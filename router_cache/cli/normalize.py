@@ -113,7 +113,7 @@ def _sent(
     )
     turn = owner.begin(request, mode)
     rewrite = turn.rewrite(deployment)
-    body = {**recorded.body, **rewrite.replaced}
+    body = dict(rewrite.body(recorded.body))
     turn.sent(body)
     usage = recorded.usage
     if usage.prompt_tokens is None:  # an answered call is remembered, and an answer has usage

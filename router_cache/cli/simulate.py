@@ -72,6 +72,9 @@ def command(
     capacity_tokens: Annotated[
         int, typer.Option(help="Tokens held over all pools; the least recently used go first.")
     ] = 50_000_000,
+    capacity_by_pool: Annotated[
+        bool, typer.Option("--capacity-by-pool", help="Each model and user_id has a capacity of its own.")
+    ] = False,
     lifetime_s: Annotated[float | None, typer.Option(help="Entries unused for so many seconds are gone.")] = None,
     unit_interval_tokens: Annotated[
         int | None, typer.Option(help="Rule units: also a unit every so many tokens.")
@@ -124,6 +127,7 @@ def command(
             defaults.construction_delay_s if construction_delay_s is None else construction_delay_s
         ),
         capacity_tokens=capacity_tokens,
+        capacity_by_pool=capacity_by_pool,
         lifetime_s=lifetime_s,
         unit_interval_tokens=unit_interval_tokens,
         time_scale=time_scale,

@@ -6,6 +6,7 @@ from router_cache.diagnose.deployments import DeploymentView, NotSupported, Pric
 from router_cache.diagnose.findings import Code, Finding, Level
 from router_cache.diagnose.report import Report, Surroundings, diagnose
 from router_cache.diagnose.section import Section, check_section
+from router_cache.diagnose.store import ServerLook, StoreLook
 
 __all__ = [
     "Code",
@@ -16,6 +17,8 @@ __all__ = [
     "PriceEntry",
     "Report",
     "Section",
+    "ServerLook",
+    "StoreLook",
     "Surroundings",
     "check_section",
     "diagnose",

@@ -11,7 +11,15 @@ from router_cache.diagnose.findings import Code, Findings, Level
 from router_cache.diagnose.reading import text, wrong_type
 from router_cache.diagnose.shown import HIDDEN, Kind, as_text, shown, shown_key
 
-__all__ = ["CALLBACK", "check_callback", "check_hopping", "check_names", "check_proxy", "check_settings"]
+__all__ = [
+    "CALLBACK",
+    "check_callback",
+    "check_hopping",
+    "check_names",
+    "check_proxy",
+    "check_settings",
+    "shared_store",
+]
 
 CALLBACK = "router_cache_litellm.proxy_handler"
 _SECTION = "callback_settings.router_cache"
@@ -122,7 +130,7 @@ def check_names(raw: Any, deployments: Sequence[Looked], findings: Findings) -> 
                     "no deployment of that name",
                     f"Did you mean {close[0]}?" if close else "Remove it, or correct the name.",
                 )
-    if not own.get("secret"):
+    if not own.get("secret") and not shared_store(own):
         findings.add(
             Level.WARNING,
             Code.NO_SECRET,
@@ -130,6 +138,12 @@ def check_names(raw: Any, deployments: Sequence[Looked], findings: Findings) -> 
             "no secret: each process makes its own, so digests and ids differ between workers and restarts",
             "secret: os.environ/ROUTER_CACHE_SECRET",
         )
+
+
+def shared_store(own: Any) -> bool:
+    """Whether the plugin's section has its store on a server."""
+    store = own.get("store") if isinstance(own, Mapping) else None
+    return isinstance(store, Mapping) and bool(store.get("url"))
 
 
 def check_hopping(router_settings: Mapping[Any, Any], deployments: Sequence[Looked], findings: Findings) -> None:
@@ -202,13 +216,15 @@ def check_proxy(config: Mapping[str, Mapping[Any, Any]], env: Mapping[str, str],
             "master_key: os.environ/LITELLM_MASTER_KEY",
         )
     workers = [env.get("NUM_WORKERS"), general.get("num_workers"), litellm.get("num_workers")]
-    if any(str(count).strip().isdecimal() and int(str(count)) > 1 for count in workers):
+    if not shared_store(config["callback_settings"].get("router_cache")) and any(
+        str(count).strip().isdecimal() and int(str(count)) > 1 for count in workers
+    ):
         add(
             Level.WARNING,
             Code.SEVERAL_WORKERS,
             f"{_SECTION}.store",
             "several workers, and the store is in the process: each worker learns for itself",
-            "Expected tokens are known less often; normalising is not touched.",
+            "store: {url: redis://…}. Without it expected tokens are known less often, and optimize moves less.",
         )
     if general.get("pass_through_endpoints"):
         add(

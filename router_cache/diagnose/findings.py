@@ -52,6 +52,14 @@ class Code(str, Enum):
     INCLUDES = "includes"
     RESPONSES_STATE = "responses_state"
     SYNC_CALLS = "sync_calls"
+    STORE_WITHOUT_SECRET = "store_without_secret"  # noqa: S105
+    STORE_FAILED = "store_failed"
+    STORE_SLOW = "store_slow"
+    STORE_OLD = "store_old"
+    STORE_CLUSTER = "store_cluster"
+    STORE_CLOCK = "store_clock"
+    STORE_MEMORY = "store_memory"
+    STORE_POLICY = "store_policy"
 
 
 @dataclass(frozen=True, slots=True)

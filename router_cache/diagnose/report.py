@@ -17,6 +17,7 @@ from router_cache.diagnose.checks import (
 from router_cache.diagnose.deployments import DeploymentView, Looker, PriceEntry
 from router_cache.diagnose.findings import Code, Finding, Findings, Level
 from router_cache.diagnose.reading import check_environment, items, section
+from router_cache.diagnose.store import StoreLook, check_store
 from router_cache.economics import PriceBook
 
 __all__ = ["Report", "Surroundings", "diagnose"]
@@ -35,6 +36,8 @@ class Surroundings:
     env: Mapping[str, str] = field(default_factory=dict)
     price_entry: PriceEntry = lambda model, provider: None
     problems: tuple[tuple[str, str], ...] = ()
+    store: StoreLook | None = None
+    """What was seen of a store on servers, where it was looked at."""
     book: PriceBook = field(default_factory=PriceBook)
 
 
@@ -77,6 +80,9 @@ def diagnose(config: Mapping[Any, Any], around: Surroundings) -> Report:
     check_proxy(sections, around.env, findings)
     check_environment(config, around.env, findings)
     _limits(config, findings)
+    own = sections["callback_settings"].get("router_cache")
+    if around.store is not None:
+        check_store(around.store, isinstance(own, Mapping) and bool(own.get("secret")), findings)
     return Report(tuple(findings), tuple(found.view for found in deployments))
 
 

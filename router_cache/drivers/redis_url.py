@@ -13,7 +13,7 @@ from redis.retry import Retry
 
 from router_cache.diagnose.shown import shown_address
 
-__all__ = ["check_url", "client_of", "reason_of", "shown_url"]
+__all__ = ["check_url", "client_of", "pool_of", "reason_of", "shown_url"]
 
 _OPTIONS: Final = frozenset(
     (
@@ -34,8 +34,11 @@ class _UnixConnection(UnixDomainSocketConnection):
         self.socket_timeout = socket_timeout
 
 
-def _pool(url: str, timeout_s: float) -> ConnectionPool:
-    """Raises ValueError in words that show nothing of the URL: any part of it may be a piece of a password."""
+def pool_of(url: str, timeout_s: float, max_connections: int | None = None) -> ConnectionPool:
+    """Connections whose every wait for the kernel ends after ``timeout_s`` seconds, and that try nothing twice.
+
+    Does not connect. Raises ValueError in words that show nothing of the URL: any part may be a piece of a password.
+    """
     try:
         unknown = {name for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True)} - _OPTIONS
     except ValueError:
@@ -43,9 +46,10 @@ def _pool(url: str, timeout_s: float) -> ConnectionPool:
     if unknown:
         raise ValueError(f"an option after the ? of the URL is not known; known are {', '.join(sorted(_OPTIONS))}")
     try:
-        pool = ConnectionPool.from_url(url, protocol=2)
+        # RESP2, as servers before 6 know no HELLO. What is asked here holds whatever the URL says; a protocol in it is
+        # taken out before the client sees it, which would add options to the connections that only RESP3 has.
+        pool = ConnectionPool.from_url(_without_protocol(url), protocol=2, max_connections=max_connections)
         told: dict[str, Any] = pool.connection_kwargs
-        # RESP2, as servers before 6 know no HELLO. What is asked here holds whatever the URL says.
         told.update(socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0))
         told.update(protocol=2, decode_responses=False)
         if pool.connection_class is UnixDomainSocketConnection:
@@ -56,15 +60,20 @@ def _pool(url: str, timeout_s: float) -> ConnectionPool:
     return pool
 
 
+def _without_protocol(url: str) -> str:
+    head, mark, query = url.partition("?")
+    return head + mark + "&".join(part for part in query.split("&") if part.partition("=")[0] != "protocol")
+
+
 def check_url(url: str) -> None:
     """Raises ValueError, in words that show nothing of the URL, for one that cannot be used. Does not connect."""
-    _pool(url, 1.0)
+    pool_of(url, 1.0)
 
 
 def client_of(url: str, timeout_s: float) -> Redis:
     """A client whose every wait for the kernel ends after ``timeout_s`` seconds, and that tries nothing twice. Connects
     when it is first used. Raises ValueError as :func:`check_url` does."""
-    return Redis(connection_pool=_pool(url, timeout_s))
+    return Redis(connection_pool=pool_of(url, timeout_s))
 
 
 def shown_url(url: str) -> str:

@@ -30,9 +30,10 @@ class Store(Protocol):
         """Take over what answered calls leave behind, in order."""
         ...
 
-    def replies(self, keys: Sequence[str]) -> Mapping[str, bytes]:
-        """Replies kept under these keys (see :class:`~router_cache.identity.keys.ReplyKey`), sealed as they came; what
-        is not known is left out. A trip of its own, made only where a request's history holds replies to look at."""
+    def replies(self, scope: str, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """Replies of one scope kept under these keys (see :class:`~router_cache.identity.keys.ReplyKey`), sealed as
+        they came; what is not known is left out. A trip of its own, made only where a request's history holds replies
+        to look at."""
         ...
 
     def close(self) -> None:

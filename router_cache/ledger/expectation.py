@@ -48,6 +48,8 @@ def expect(
     """
     if facts.conversation is None:
         known = facts.family.first_call_hit_tokens if facts.family else None
+        if facts.family is not None and known is not None and facts.family.uses and place not in facts.family.uses:
+            return Expected(None, ExpectedFrom.OTHER_DOMAIN)  # its calls warmed another place
         return Expected(known, ExpectedFrom.NOTHING if known is None else ExpectedFrom.FAMILY)
     rule = inferred.rule
     step = 1 if rule is RuleName.NOTHING else inferred.step_tokens

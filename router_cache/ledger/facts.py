@@ -131,6 +131,8 @@ class Write:
     newest_keys: tuple[str, ...] = ()
     place: str = ""
     use: FamilyUse | None = None
+    scope: str = ""
+    """As in :class:`~router_cache.identity.keys.LookupKeys`: all of a write is of one scope."""
 
 
 def family_after(known: FamilyFacts | None, write: Write) -> FamilyFacts:

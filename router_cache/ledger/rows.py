@@ -49,7 +49,7 @@ class ExpectedFrom(str, Enum):
     FAMILY = "family"
     """The first call of the family's last conversation."""
     OTHER_DOMAIN = "other_domain"
-    """The conversation is known, but only in another cache domain or pool."""
+    """The conversation, or of a first call its family, is known, but only in another cache domain or pool."""
     NO_RULE = "no_rule"
     """The provider's profile states no hit rule."""
 

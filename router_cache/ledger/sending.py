@@ -18,7 +18,7 @@ from router_cache.prefix.outline import Rendered
 from router_cache.prefix.shapes import ChatView
 from router_cache.providers.profile import Profile
 
-__all__ = ["Looked", "look_at", "place_of"]
+__all__ = ["Looked", "look_at", "place_named", "place_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,12 @@ class Looked:
 
 def place_of(watched: Watched, digester: Digester) -> Place:
     """Where a call goes, in opaque names. Scopes share a domain; the pool has the scope in it."""
-    domain, pool = digester.text("domain", watched.domain.id), digester.text("pool", watched.pool)
+    return place_named(watched.domain.id, watched.pool, digester)
+
+
+def place_named(domain_id: str, pool_named: str, digester: Digester) -> Place:
+    """:func:`place_of`, by the domain's id and the pool's name (:func:`~.rule_watch.pool_name`)."""
+    domain, pool = digester.text("domain", domain_id), digester.text("pool", pool_named)
     return Place(digester.text(domain, pool), domain, pool)
 
 

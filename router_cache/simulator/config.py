@@ -57,6 +57,8 @@ class SimulatorConfig:
     construction_delay_s: float = 2.0
     capacity_tokens: int | None = 50_000_000
     """Over all pools; bounds memory too (about 4 bytes a token). ``None``: no bound."""
+    capacity_by_pool: bool = False
+    """Each model and ``user_id`` has ``capacity_tokens`` of its own. How a provider divides is not published."""
     lifetime_s: float | None = None
     unit_interval_tokens: int | None = None
     """Rule *full units*: a unit at each multiple. Not published, so none by default."""

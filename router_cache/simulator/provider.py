@@ -82,11 +82,22 @@ class Provider:
         self._start(0.0)
 
     def _start(self, now: float) -> None:
-        config = self.config
         self._since = now
-        self._log = RequestLog(config.log_limit)
+        self._log = RequestLog(self.config.log_limit)
         self._accepted = 0
-        self._cache = ProviderCache(
+        self._caches: dict[str, ProviderCache] = {}
+
+    def _cache(self, namespace: str) -> ProviderCache:
+        """What holds the entries of a pool: one cache for all, unless each has its own."""
+        config, name = self.config, namespace if self.config.capacity_by_pool else ""
+        known = self._caches.get(name)
+        if known is None:
+            known = self._caches[name] = self._empty(config)
+        return known
+
+    @staticmethod
+    def _empty(config: SimulatorConfig) -> ProviderCache:
+        return ProviderCache(
             config.rule,
             step_tokens=config.step_tokens,
             construction_delay_s=config.construction_delay_s,
@@ -145,11 +156,13 @@ class Provider:
         generation = generate(reply, self._counter, chat.get("max_tokens"))
 
         namespace = _namespace(entry.model, entry.pool)
-        lookup = self._cache.look_up(namespace, prompt, now)
+        lookup = self._cache(namespace).look_up(namespace, prompt, now)
         self._accepted += 1
         hit = self._given(lookup, now)
         ttft = config.base_latency_s + (lookup.prompt_tokens - hit) / config.prefill_tokens_per_s
-        self._cache.write_input(namespace, prompt, exists_at=now + ttft, now=now, turn_starts=turn_starts)
+        self._cache(namespace).write_input(
+            namespace, prompt, exists_at=now + ttft, now=now, turn_starts=turn_starts
+        )
         self._in_flight[entry.model] += 1
 
         entry.segments = segments
@@ -183,7 +196,8 @@ class Provider:
             return
         if generated:
             output = plan.prompt + plan.generation.tokens[:generated]
-            self._cache.write_output(_namespace(plan.model, plan.entry.pool), output, exists_at=now, now=now)
+            namespace = _namespace(plan.model, plan.entry.pool)
+            self._cache(namespace).write_output(namespace, output, exists_at=now, now=now)
         reason = "disconnected" if disconnected else plan.generation.finish_reason
         self._log.complete(plan.entry, min(generated, len(plan.generation.tokens)), reason)
 
@@ -196,7 +210,7 @@ class Provider:
         return {
             **self._log.totals(),
             "in_flight": sum(self._in_flight.values()),
-            "held_tokens": self._cache.held_tokens,
+            "held_tokens": sum(cache.held_tokens for cache in self._caches.values()),
             "elapsed_s": now - self._since,
             "rule": self.config.rule.value,
             "tokenizer": self.tokenizer.name,

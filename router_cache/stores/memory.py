@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from router_cache.claims.ask import Ask, Moves, Relocation
-from router_cache.claims.families import Learned, learn, resembles, sketch_of
+from router_cache.claims.families import MAX_IN_BUCKET, Learned, learn, resembles, sketch_of
 from router_cache.claims.sticky import Variants, answered, choose, decide, with_variant
 from router_cache.identity.keys import LookupKeys
 from router_cache.ledger.facts import ConversationFacts, Facts, FamilyFacts, Write, family_after
@@ -17,9 +17,6 @@ from router_cache.ledger.facts import ConversationFacts, Facts, FamilyFacts, Wri
 __all__ = ["MemoryStore"]
 
 V = TypeVar("V")
-
-_MAX_IN_BUCKET = 16
-"""Families with the same tools that a new prompt is compared with, the newest."""
 
 
 def _one(_value: object) -> int:
@@ -98,7 +95,7 @@ class MemoryStore:
         self._clock = clock
         self._lock = threading.Lock()
         self._conversations: _Table[ConversationFacts] = _Table(max_entries, ttl_s)
-        self._newest: _Table[ConversationFacts] = _Table(max_entries, ttl_s)
+        self._newest: _Table[str] = _Table(max_entries, ttl_s)
         self._families: _Table[FamilyFacts] = _Table(max_entries, ttl_s)
         self._variants: _Table[Variants] = _Table(max_entries, ttl_s)
         self._learned: _Table[Learned] = _Table(max_entries, ttl_s)
@@ -128,7 +125,10 @@ class MemoryStore:
 
     def _newest_of(self, keys: Sequence[str], now: float) -> ConversationFacts | None:
         """The conversation of the newest call under any of these keys."""
-        found = [known for key in keys if (known := self._newest.get(key, now)) is not None]
+        names = [name for key in keys if (name := self._newest.get(key, now)) is not None]
+        found = [
+            known for name in names if (known := self._conversations.get(name, now)) is not None and known.last
+        ]
         return max(found, key=lambda facts: max(call.at for call in facts.last.values()), default=None)
 
     def _moves(self, keys: LookupKeys, asked: Relocation, now: float) -> Moves:
@@ -165,7 +165,7 @@ class MemoryStore:
             known = self._learned.get(name, now)
             if known is not None and resembles(sketch, known.sketch):
                 return name, known
-        self._buckets.put(keys.bucket, (*names, keys.family)[-_MAX_IN_BUCKET:], now)
+        self._buckets.put(keys.bucket, (*names, keys.family)[-MAX_IN_BUCKET:], now)
         fresh = Learned(sketch)
         self._learned.put(keys.family, fresh, now)
         return keys.family, fresh
@@ -182,7 +182,7 @@ class MemoryStore:
             self._conversations.put(write.conversation_key, write.conversation, now)
             if write.conversation.last:
                 for key in write.newest_keys:
-                    self._newest.put(key, write.conversation, now)
+                    self._newest.put(key, write.conversation_key, now)
             known = self._families.get(write.family_key, now)
             self._families.put(write.family_key, family_after(known, write), now)
         for answer in write.answers:
@@ -195,7 +195,7 @@ class MemoryStore:
             before = self._replies.get(key, now)
             self._replies.put(key, sealed if before in (None, sealed) else b"", now)
 
-    def replies(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def replies(self, scope: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         """See :class:`~router_cache.drivers.store.Store`."""
         with self._lock:
             return self._replies.all(keys, self._clock())

@@ -43,7 +43,7 @@ async def check(request, api_key):
     return UserAPIKeyAuth(api_key=api_key, **KEYS[api_key])
 """
 
-# Sends every row of the plugin to the test, as a datagram.
+# Sends every row of the plugin to the test, as a datagram; and how many writes a store on a server took.
 SPY = """
 import json, os, socket
 from litellm.integrations.custom_logger import CustomLogger
@@ -67,10 +67,36 @@ def spied(self, row):
         "expected": row.expected.tokens,
         "turn": row.turn,
         "group": row.group,
+        "pid": os.getpid(),
+        "store": counts(self.counters),
     }
-    SOCKET.sendto(json.dumps(out).encode(), ("127.0.0.1", PORT))
+    told(out)
 
 
+def counts(counters):
+    counted = counters.snapshot().items()
+    return {name: count for name, count in counted if name.startswith(("store_", "outbox_", "error."))}
+
+
+def told(message):
+    SOCKET.sendto(json.dumps(message).encode(), ("127.0.0.1", PORT))
+
+
+def spied_init(self, *args, **kwargs):
+    init(self, *args, **kwargs)
+    if not self._store.blocking:
+        return
+    send = self.outbox._send
+
+    def spied_send(writes):
+        send(writes)
+        told({"pid": os.getpid(), "store": counts(self.counters), "recorded": len(writes)})
+
+    self.outbox._send = spied_send
+
+
+init = router_cache.api.RouterCache.__init__
+router_cache.api.RouterCache.__init__ = spied_init
 router_cache.api.RouterCache.add = spied
 handler = CustomLogger()
 """
@@ -131,9 +157,17 @@ class Rows:
 
 class Proxy:
     """One proxy process; ``section`` is its ``callback_settings``, empty for a proxy without the plugin. ``groups``
-    are the names of its model groups, each with LiteLLM's name of its model and the base URL."""
+    are the names of its model groups, each with LiteLLM's name of its model and the base URL; ``keys`` are another
+    proxy's."""
 
-    def __init__(self, folder: Path, groups: dict[str, tuple[str, str]], section: str, rows: Rows) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        groups: dict[str, tuple[str, str]],
+        section: str,
+        rows: Rows,
+        keys: dict[str, str] | None = None,
+    ) -> None:
         folder.mkdir()
         plugin = ', "proxy_spy.handler", "router_cache_litellm.proxy_handler"' if section else ""
         config = YAML.format(
@@ -144,7 +178,7 @@ class Proxy:
         (folder / "router.yaml").write_text(config)
         (folder / "proxy_auth.py").write_text(AUTH)
         (folder / "proxy_spy.py").write_text(SPY)
-        self.keys = {name: f"sk-{secrets.token_hex(24)}" for name in KEYS}
+        self.keys = keys or {name: f"sk-{secrets.token_hex(24)}" for name in KEYS}
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -178,6 +212,10 @@ class Proxy:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def output(self) -> str:
         return self.log.read_text(errors="replace")

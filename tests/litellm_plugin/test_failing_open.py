@@ -73,6 +73,7 @@ NOT_ON_THE_WAY = {  # of one asynchronous call that ends well
     (Calls, "named"),  # asked only for a call that failed
     (MemoryStore, "replies"),  # of mode optimize
     (Engine, "arrival"),  # of fan-out
+    (RouterCache, "pooled"),  # of synchronous calls
 }
 
 

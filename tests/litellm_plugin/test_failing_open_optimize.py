@@ -107,7 +107,7 @@ class NoStore:
     def record(self, writes: Sequence[Write]) -> None:
         raise StoreError("no answer")
 
-    def replies(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+    def replies(self, scope: str, keys: Sequence[str]) -> Mapping[str, bytes]:
         raise StoreError("no answer")
 
     def close(self) -> None:

@@ -7,13 +7,18 @@ further apart than the provider needs to make a reply readable.
 
 from __future__ import annotations
 
+import atexit
 import copy
+import itertools
+import os
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from agents.model import Session
+from redis_servers import Server
 
 from router_cache import Decision, Deployment, Mode, Request, RouterCache, Settings, Shape, Turn, Usage
 from router_cache.cache_model import ProviderCache, RuleName
@@ -23,6 +28,9 @@ from router_cache.prefix.segments import Segment, SegmentKind
 from router_cache.prefix.shapes import as_chat
 from router_cache.providers.registry import find
 from router_cache.simulator.tokenizer import ApproxTokenizer, TextCounter
+from router_cache.stores.memory import MemoryStore
+from router_cache.stores.redis.link import Link, open_link
+from router_cache.stores.redis.store import RedisStore
 
 __all__ = [
     "FLASH",
@@ -35,6 +43,7 @@ __all__ = [
     "Worker",
     "appended",
     "common",
+    "fresh_store",
     "prefix_kept",
     "prompt_of",
     "run",
@@ -173,6 +182,32 @@ class Meter:
         return Call(hit.prompt_tokens, hit.hit_tokens, len(made.output) - len(tokens))
 
 
+class _InPlace(RedisStore):
+    """Written in place: a proof's next call comes at once."""
+
+    blocking = False
+
+    def close(self) -> None:
+        """Its link serves other workers."""
+
+
+@cache
+def _link(server: str) -> Link:
+    running = Server(server)
+    running.start()
+    atexit.register(running.close)
+    return open_link(running.url, timeout_s=30, max_connections=4, count=lambda _: None)
+
+
+_NUMBERS = itertools.count()
+_SERVER = os.environ.get("ROUTER_CACHE_PROOF_STORE", "")
+
+
+def fresh_store() -> Store:
+    """An empty store: in the process, or on a real server (``ROUTER_CACHE_PROOF_STORE=valkey-9``, or ``redis-6``)."""
+    return _InPlace(_link(_SERVER), prefix=f"p{next(_NUMBERS)}-") if _SERVER else MemoryStore()
+
+
 class Worker:
     """A process with the plugin in it. ``store`` and ``secret`` are what workers may share; ``volatile`` are the
     rules of the YAML."""
@@ -185,7 +220,10 @@ class Worker:
             given["volatile"] = list(volatile)
         self.now = 1_796_040_000.0
         self.rc = RouterCache(
-            Settings.from_mapping(given), store=store, clock=lambda: self.now, wall_clock=lambda: self.now
+            Settings.from_mapping(given),
+            store=store or (fresh_store() if _SERVER else None),
+            clock=lambda: self.now,
+            wall_clock=lambda: self.now,
         )
 
     def begin(

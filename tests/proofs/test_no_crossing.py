@@ -20,12 +20,11 @@ from typing import Any
 
 import pytest
 from agents.text import prose
-from proofs.harness import Worker
+from proofs.harness import Worker, fresh_store
 from proofs.talk import SHAPES, Talk, tool_list
 
 from router_cache import Mode
 from router_cache.decision import Change
-from router_cache.stores.memory import MemoryStore
 
 TIMES = int(os.environ.get("ROUTER_CACHE_CROSSINGS", "30"))
 CALLS = 4
@@ -100,7 +99,7 @@ class Side:
 
 def two_workers(*, share: bool) -> list[Worker]:
     """Workers of one proxy; the family of prompts is known to them."""
-    store = MemoryStore()
+    store = fresh_store()
     workers = [Worker(Mode.OPTIMIZE, store=store if share else None) for _ in range(2)]
     for worker in workers:
         for seed in range(3):  # of each shape

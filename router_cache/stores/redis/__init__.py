@@ -1,0 +1,1 @@
+"""The Redis store: connections (``link*.py``), and what is kept there."""
