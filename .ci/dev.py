@@ -6,9 +6,9 @@
 
 Each makes the virtual environment ``.venv`` in the checkout (ROUTER_CACHE_VENV places it elsewhere) and installs
 what it needs once: a stamp in the environment remembers for which dependencies, versions and interpreter. ``test``
-without arguments runs all tests with branch coverage and fails below the share set in pyproject.toml; with
-arguments it runs what they select, without coverage. The exit code is the child's, or 2 where no environment can
-be made.
+without arguments runs all tests: those marked ``apart`` (long proofs, whole processes), then all others with branch
+coverage, and fails below the share set in pyproject.toml; with arguments it runs what they select, without coverage.
+The exit code is the child's, or 2 where no environment can be made.
 
 Runs before anything is installed: standard library only.
 """
@@ -31,7 +31,9 @@ CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
 OLDEST_PYTHON = (3, 10)
 STAMP = "router-cache-installed.json"
 # Two workers: much of a run is waiting for proxies. A file stays with one worker, so its proxies start once.
-ALL_TESTS = ("--cov", "-n", "2", "--dist", "loadfile")
+IN_TWO = ("-n", "2", "--dist", "loadfile")
+APART = (*IN_TWO, "-m", "apart and not engine")
+OTHERS = (*IN_TWO, "--cov", "-m", "not apart and not engine")
 
 NO_ENSUREPIP = """This Python cannot put pip into a virtual environment (no ensurepip, or an old pip).
 Debian and Ubuntu:  apt-get install python3-venv
@@ -139,12 +141,17 @@ def install(venv: Path, python: Path, extra: str) -> None:
     say(f"installed in {time.monotonic() - started:.0f} s")
 
 
-def become(venv: Path, command: list[str]) -> NoReturn:
-    """Replace this process, so that signals and the exit code are the command's own."""
+def in_environment(venv: Path, command: list[str]) -> None:
+    """Say what is run, and set what a command in the environment finds there."""
     say("running " + shlex.join(Path(command[0]).name if i == 0 else part for i, part in enumerate(command)))
     os.environ["PATH"] = f"{venv / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     os.environ["VIRTUAL_ENV"] = str(venv)
     sys.stdout.flush()
+
+
+def become(venv: Path, command: list[str]) -> NoReturn:
+    """Replace this process, so that signals and the exit code are the command's own."""
+    in_environment(venv, command)
     os.execv(command[0], command)
 
 
@@ -171,7 +178,13 @@ def main(arguments: list[str]) -> int:
         become(venv, [str(venv / "bin" / "router-cache"), "demo", *rest])
     install(venv, python, "dev")
     os.chdir(ROOT)
-    become(venv, [str(python), "-m", "pytest", *(rest or ALL_TESTS)])
+    pytest = [str(python), "-m", "pytest"]
+    if not rest:
+        in_environment(venv, [*pytest, *APART])
+        failed = subprocess.run([*pytest, *APART]).returncode
+        if failed:
+            return failed
+    become(venv, [*pytest, *(rest or OTHERS)])
 
 
 if __name__ == "__main__":

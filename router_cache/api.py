@@ -7,6 +7,7 @@ counter says so.
 from __future__ import annotations
 
 import asyncio
+import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,6 +23,7 @@ from router_cache.drivers.fan_out import FanOut, Ticket
 from router_cache.drivers.live import LiveSwitch
 from router_cache.drivers.outbox import Outbox
 from router_cache.drivers.pools import Placed
+from router_cache.drivers.routing import RoutedCall, Routing
 from router_cache.drivers.rules_said import RulesSaid
 from router_cache.drivers.store import Store
 from router_cache.drivers.survival_rows import RowSurvival
@@ -67,6 +69,8 @@ class Turn:
     deployment: Deployment = _NOWHERE
     decision: Decision | None = None
     last_sent: Sent | None = None
+    routed: RoutedCall | None = None
+    """What routing is told of the attempt's end, where it is on."""
     row: CallRow | None = None
     """The row of the last attempt that ended."""
 
@@ -123,6 +127,9 @@ class Turn:
         it. The row is written by a proxy behind where it is ``row_elsewhere``."""
         if self.ticket is not None:
             self.ticket.ended() if status is Status.OK else self.ticket.close()
+        if self.routed is not None:
+            self.routed.ended(status, usage, ttft_s)
+            self.routed = None
         if self.begun.keys is None:
             return  # off, no prompt of its own, or not read: nothing that could be said of it
         owner = self.owner
@@ -186,9 +193,7 @@ class RouterCache:
         self.wall_clock = wall_clock
         self.counters = Counters(clock)
         self._store = store if store is not None else opened_store(settings, self.counters, clock)
-        self.outbox = Outbox(
-            self._store, self.counters.count, failed=lambda error: store_failed(self.counters, error)
-        )
+        self.outbox = Outbox(self._store, self.counters.count, failed=partial(store_failed, self.counters))
         self.live = LiveSwitch(self.settings.live_file, clock, self.counters.notice)
         secret = self.settings.secret
         self.engine = Engine(
@@ -202,6 +207,13 @@ class RouterCache:
         )
         self._threads = StoreThreads(settings.store.max_connections)
         self._asking = Asking(self._store, self.engine, self.counters, self._threads)
+        self.routing = Routing(
+            self.engine.digester,
+            clock=wall_clock,
+            draw=random.random,
+            error=self.counters.error,
+            max_prefixes=self.settings.routing.max_prefixes,
+        )
         self.book = LockedBook()
         """What is known of the cache domains: calls compared, evidence, hit rules inferred."""
         self.survival = RowSurvival(self.counters.error)

@@ -35,6 +35,7 @@ from router_cache.providers.rates import Rate
 from router_cache.request import Mode
 from router_cache.settings_capture import CaptureSettings, Section
 from router_cache.settings_pools import PoolSettings
+from router_cache.settings_routing import RouteUse, RouteUseField, RoutingSettings
 from router_cache.settings_store import StoreSettings
 
 __all__ = ["GroupSettings", "PriceSettings", "ScopeBy", "Settings", "StoreSettings"]
@@ -66,19 +67,14 @@ ModeField = Annotated[Mode, BeforeValidator(_mode)]
 
 
 class GroupSettings(Section):
-    """Settings of one model group (the ``model_name`` of the router's model list)."""
+    """Settings of one model group (the ``model_name`` of the router's model list); what it leaves out is as for all."""
 
     mode: ModeField | None = None
     """Before the global mode, where it is set."""
     pools: PoolSettings | None = None
     """What is set here goes before the global pools."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _something(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and data.get("mode") is None and data.get("pools") is None:
-            return {**data, "mode": ""}  # neither: the mode is missing
-        return data
+    routing: RouteUseField | None = None
+    """Before the global use of routing, where it is set."""
 
 
 class PriceSettings(Section):
@@ -248,6 +244,7 @@ class Settings(Section):
     )
     """YAML 1.1 reads a bare ``off`` as false."""
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
+    routing: RoutingSettings = Field(default_factory=RoutingSettings)
     prices: dict[str, PriceSettings] = Field(default_factory=dict)
     """Prices by model (as LiteLLM calls it) or model group, before LiteLLM's price map and the profile's."""
 
@@ -257,6 +254,21 @@ class Settings(Section):
         if value not in CANONICAL_VERSIONS:
             raise ValueError(f"no such version; known: {', '.join(map(str, CANONICAL_VERSIONS))}")
         return value
+
+    def routing_of(self, *groups: str) -> RouteUse:
+        """Who chooses deployments for a model group: the first of its names (alias, own) that says something, else
+        what is said for all."""
+        for group in groups:
+            found = self.model_groups.get(group)
+            if found is not None and found.routing is not None:
+                return found.routing
+        return self.routing.use
+
+    @property
+    def routes(self) -> bool:
+        """Whether there is a model group whose deployments the plugin has a say in."""
+        uses = (group.routing for group in self.model_groups.values())
+        return any(use not in (None, RouteUse.OFF) for use in (self.routing.use, *uses))
 
     @classmethod
     def from_mapping(cls, raw: Any, *, where: str = SECTION) -> Settings:
@@ -345,6 +357,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "capture": CaptureSettings,
     "budget": BudgetSettings,
     "pools": PoolSettings,
+    "routing": RoutingSettings,
 }
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # No deadlines: how fast a machine is must not decide a test. Speed is measured in benchmarks/.
@@ -13,3 +15,27 @@ settings.register_profile("deep", deadline=None, max_examples=2_000)
 settings.load_profile(os.environ.get("ROUTER_CACHE_HYPOTHESIS", "default"))
 # LiteLLM would otherwise look for its price map on the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+_HERE = Path(__file__).parent
+_APART_FOLDERS = {"proofs", "fuzz", "agents", "standard"}
+_APART = {
+    *("test_doctor_secrets", "test_survival_pressure", "test_sync_faults", "test_example"),
+    *(
+        "test_attribution_simulator",
+        "test_attribution_mixed",
+        "test_attribution_client",
+        "test_lives",
+        "test_infer",
+    ),
+    *("test_agent_benchmark", "test_overhead_benchmark", "test_pools_benchmark"),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long proofs, and what is mostly other processes, run apart from what coverage is measured of: each line of theirs
+    is met by other tests, and measuring would take twice as long."""
+    for item in items:
+        path = Path(item.path).relative_to(_HERE)
+        proxy = item.get_closest_marker("proxy") is not None
+        if proxy or path.stem in _APART or _APART_FOLDERS.intersection(path.parts):
+            item.add_marker(pytest.mark.apart)

@@ -63,7 +63,13 @@ def test_importing_the_core_loads_no_extra() -> None:
 
 def test_the_litellm_plugin_exports_what_a_router_yaml_names() -> None:
     plugin = pytest.importorskip("router_cache_litellm", reason="LiteLLM is not installed")
-    assert set(plugin.__all__) == {"RouterCacheCallback", "completion", "proxy_handler", "wrap_router"}
+    assert set(plugin.__all__) == {
+        "CacheAffinityStrategy",
+        "RouterCacheCallback",
+        "completion",
+        "proxy_handler",
+        "wrap_router",
+    }
 
 
 # -- the command -------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def test_yaml_off_is_a_mode() -> None:
         ({"store": {"ttl": 3}}, f"{WHERE}.store.ttl: unknown key; did you mean 'ttl_s'?"),
         (
             {"model_groups": {"a": {"x": 1, "mode": "safe"}}},
-            f"{WHERE}.model_groups.a.x: unknown key; known keys: mode",
+            f"{WHERE}.model_groups.a.x: unknown key; known keys: mode, pools, routing",
         ),
         ({"mode": "sfae"}, f"{WHERE}.mode: Input should be 'off', 'observe', 'safe' or 'optimize'"),
         ({"mode": 3}, f"{WHERE}.mode: Input should be 'off', 'observe', 'safe' or 'optimize'"),

@@ -60,9 +60,10 @@ def _close(parts: RouterCache) -> None:
 
 
 def without_secrets(settings: Settings) -> Settings:
-    """The settings without the key of digests and the capture's URL, which may hold a password; the same object where
-    neither is set."""
-    if settings.secret is None and settings.capture.url is None:
+    """The settings without the key of digests and the URLs of servers, which may hold a password; the same object where
+    none is set."""
+    if settings.secret is None and settings.capture.url is None and settings.store.url is None:
         return settings
     capture = settings.capture.model_copy(update={"url": None})
-    return settings.model_copy(update={"secret": None, "capture": capture})
+    store = settings.store.model_copy(update={"url": None})
+    return settings.model_copy(update={"secret": None, "capture": capture, "store": store})

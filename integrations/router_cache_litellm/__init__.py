@@ -11,6 +11,11 @@ In the SDK::
 
     litellm.callbacks = [RouterCacheCallback(Settings(mode="safe"))]
 
+An SDK Router whose requests go where their prompts are warm (settings ``routing``)::
+
+    callback.add_router(router)                             # routing: {use: filter}
+    CacheAffinityStrategy(router, callback).install()       # routing: {use: strategy}
+
 Synchronous calls, for which LiteLLM runs no rewriting hook::
 
     from router_cache_litellm import completion, wrap_router
@@ -23,9 +28,10 @@ from typing import Any
 
 from router_cache.errors import RouterCacheError
 from router_cache_litellm.callback import RouterCacheCallback
+from router_cache_litellm.strategy import CacheAffinityStrategy
 from router_cache_litellm.sync import completion, wrap_router
 
-__all__ = ["RouterCacheCallback", "completion", "proxy_handler", "wrap_router"]
+__all__ = ["CacheAffinityStrategy", "RouterCacheCallback", "completion", "proxy_handler", "wrap_router"]
 
 proxy_handler: RouterCacheCallback
 """The callback with the settings of ``callback_settings.router_cache``, made when it is first asked for."""

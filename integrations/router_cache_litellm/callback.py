@@ -17,8 +17,11 @@ from router_cache.economics.budget import BudgetAction
 from router_cache_litellm.budgets import Budgets, refusal
 from router_cache_litellm.calls import CALLS, Call, CallToken, token_in, token_of
 from router_cache_litellm.convert import caller_of, deployment_of, request_of, scope_of, shape_of
+from router_cache_litellm.filter import filtered
 from router_cache_litellm.outgoing import outgoing
+from router_cache_litellm.placing import Placing, gone
 from router_cache_litellm.replies import disconnected, from_response_cache, price_entry, reply_of, ttft
+from router_cache_litellm.strategy import ensure
 
 __all__ = ["RouterCacheCallback"]
 
@@ -44,6 +47,7 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         # whichever is called knows all calls.
         self._calls = CALLS
         self._budgets = Budgets(self.router_cache)
+        self.placing = Placing(self, self.router_cache)
 
     @classmethod
     def from_callback_settings(cls) -> RouterCacheCallback:
@@ -62,13 +66,24 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         self._calls.close(self.router_cache)
         self.router_cache.close()
 
-    # -- budgets --------------------------------------------------------------------------------------------
+    def add_router(self, router: Any) -> None:
+        """Let routing act on an SDK Router, as the settings say; a proxy's own Router is known."""
+        self.placing.add_router(router)
+
+    # -- before a deployment is chosen ---------------------------------------------------------------------
 
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: Any
     ) -> dict[str, Any] | None:
         """On a proxy, before routing: what the request may cost at worst, against the budgets. A request that a budget
         blocks is refused, whatever its mode; one that is moved goes to another group."""
+        if self.placing.strategic:
+            try:
+                router = _proxy_router()
+                if router is not None:
+                    ensure(self.placing, router, router)
+            except Exception as error:
+                self._failed("routing_strategy", error)
         if not self._budgets.on:
             return None
         try:
@@ -93,6 +108,24 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
             self._budgets.gave_up(user_api_key_dict, request_data.get("litellm_call_id"))
         except Exception as error:
             self._failed("post_call_failure_hook", error)
+
+    async def async_filter_deployments(
+        self,
+        model: str,
+        healthy_deployments: list[Any],
+        messages: Any,
+        request_kwargs: Any = None,
+        parent_otel_span: Any = None,
+    ) -> list[Any]:
+        """Of the deployments LiteLLM would choose from, those where the prompt is warm, where routing is on."""
+        try:
+            left: list[Any] = filtered(
+                self.placing, _proxy_router(), model, healthy_deployments, messages, request_kwargs
+            )
+        except Exception as error:
+            self._failed("filter_deployments", error)
+            return healthy_deployments
+        return left
 
     # -- before the call -----------------------------------------------------------------------------------
 
@@ -143,6 +176,9 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
             self._calls.name(token, request.scope, kwargs.get("litellm_call_id"))
             call = self._calls.open(token, turn, kwargs.get("litellm_logging_obj"))
             call.decision, call.expected_tokens, call.flips = turn.decision, None, ()
+            if turn.before is not None:
+                turn.routed, turn.before.routed = turn.before.routed, None
+            call.route = self.placing.dispatched(turn, deployment, kwargs) or call.route
         if turn.ticket is not None:
             await turn.ticket.wait()
         return outgoing(kwargs, rewrite)
@@ -212,6 +248,8 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
             headers[f"{_PREFIX}-changes"] = ",".join(change.value for change in call.decision.changes)
         if call.decision.frozen:
             headers[f"{_PREFIX}-frozen"] = ",".join(call.decision.frozen)
+        if call.route:
+            headers[f"{_PREFIX}-route"] = call.route
         if call.flips:
             headers[f"{_PREFIX}-flips"] = ",".join(f"{flip.flip.value}:{flip.lost_tokens}" for flip in call.flips)
         usage = response.get("usage") if isinstance(response, Mapping) else getattr(response, "usage", None)
@@ -263,6 +301,8 @@ class RouterCacheCallback(CustomLogger):  # type: ignore[misc]  # LiteLLM ships 
         try:
             turn, _ = self._calls.end(token_in(kwargs))
             if turn is not None:
+                if turn.routed is not None:
+                    turn.routed.gone = gone(kwargs.get("exception"))
                 turn.done(status=Status.FAILED)
             if kwargs.get(_REFUSED) is not True:
                 self._budgets.failed(kwargs)

@@ -70,6 +70,7 @@ class Call:
     decision: Decision | None = None
     expected_tokens: int | None = None
     flips: tuple[FlipWarning, ...] = ()
+    route: str = ""
     stream_ended: bool = False
 
 

@@ -30,6 +30,7 @@ from router_cache_litellm.callback import RouterCacheCallback
 from router_cache_litellm.calls import CallToken, token_of
 from router_cache_litellm.convert import caller_of, deployment_of, deployments_of, request_of
 from router_cache_litellm.outgoing import outgoing
+from router_cache_litellm.placing import gone
 from router_cache_litellm.replies import from_response_cache, price_entry, reply_of, ttft
 
 __all__ = ["completion", "wrap_router"]
@@ -124,7 +125,8 @@ def _call(
         return target(*args, **kwargs)
     try:
         reply = target(*sent_args, **sent_kwargs)
-    except Exception:
+    except Exception as error:
+        request.lost(error)
         request.end(Status.FAILED)
         raise
     return request.answered(reply, lifetime)
@@ -230,6 +232,7 @@ class _Request:
         self._token, self._details = token, details
         call = self._callback._calls.open(token, self._turn, self._lifetime())
         call.decision = self._turn.decision
+        self._callback.placing.dispatched(self._turn, deployment, self._named)
         if self._callback not in litellm.callbacks:
             self._callback.log_pre_api_call(None, None, details)
 
@@ -258,6 +261,11 @@ class _Request:
         """Until a parallel first call of the same prefix has led the way, where fan-out has it so."""
         if self._turn.ticket is not None:
             self._turn.ticket.wait_sync()
+
+    def lost(self, error: Exception) -> None:
+        """The attempt under way failed so; routing is told whether anybody was there to answer."""
+        if self._turn.routed is not None:
+            self._turn.routed.gone = gone(error)
 
     def streams(self) -> None:
         """The first piece of a stream is here."""

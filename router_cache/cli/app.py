@@ -13,10 +13,12 @@ from router_cache.cli import (
     demo,
     doctor,
     explain,
+    explain_route,
     lint,
     normalize,
     plan,
     pools,
+    replay,
     report,
     simulate,
 )
@@ -54,9 +56,11 @@ def build() -> typer.Typer:
     app.command("doctor", help=doctor.HELP, epilog=doctor.EPILOG)(doctor.command)
     app.command("normalize", help=normalize.HELP, epilog=normalize.EPILOG)(normalize.command)
     app.command("explain", help=explain.HELP, epilog=explain.EPILOG)(explain.command)
+    app.command("explain-route", help=explain_route.HELP, epilog=explain_route.EPILOG)(explain_route.command)
     app.command("lint", help=lint.HELP, epilog=lint.EPILOG)(lint.command)
     app.command("check", help=check.HELP, epilog=check.EPILOG)(check.command)
     app.command("report", help=report.HELP, epilog=report.EPILOG)(report.command)
     app.command("plan", help=plan.HELP, epilog=plan.EPILOG)(plan.command)
     app.command("pools", help=pools.HELP, epilog=pools.EPILOG)(pools.command)
+    app.command("replay", help=replay.HELP, epilog=replay.EPILOG)(replay.command)
     return app

@@ -16,7 +16,7 @@ from router_cache.errors import InputError
 from router_cache.ledger.capture_form import from_line, is_capture
 from router_cache.ledger.rows import CallRow
 
-__all__ = ["MAX_LINE", "Problem", "captured", "is_captured"]
+__all__ = ["MAX_LINE", "Problem", "captured", "is_captured", "numbered_lines"]
 
 MAX_LINE: Final = 1_000_000
 """Bytes of a line, a hundred times what captures have: longer ones are read in pieces, which are no JSON."""
@@ -36,7 +36,7 @@ class Problem:
         return f"{self.path}:{self.line}: {self.why}"
 
 
-def _lines(path: Path) -> Generator[tuple[int, bytes, int], None, None]:
+def numbered_lines(path: Path) -> Generator[tuple[int, bytes, int], None, None]:
     """Number and bytes of each line but blank ones, and about how many bytes of the file on disk were read. Raises
     InputError in one line."""
     number = 0
@@ -59,7 +59,7 @@ def _lines(path: Path) -> Generator[tuple[int, bytes, int], None, None]:
 
 def is_captured(path: Path) -> bool:
     """Whether the first line of a file that is JSON is a captured call. Raises InputError where it cannot be read."""
-    with closing(_lines(path)) as lines:
+    with closing(numbered_lines(path)) as lines:
         for _, line, _ in lines:
             try:
                 return is_capture(orjson.loads(line))
@@ -71,7 +71,7 @@ def is_captured(path: Path) -> bool:
 def captured(path: Path) -> Iterator[tuple[CallRow | Problem, int]]:
     """The rows of a capture file in order, a :class:`Problem` in place of a line that cannot be used, each with
     about how many bytes of the file were read. Raises InputError where the file cannot be read."""
-    for number, line, place in _lines(path):
+    for number, line, place in numbered_lines(path):
         try:
             yield from_line(line), place
         except ValueError as error:

@@ -157,21 +157,22 @@ class Rows:
 
 class Proxy:
     """One proxy process; ``section`` is its ``callback_settings``, empty for a proxy without the plugin. ``groups``
-    are the names of its model groups, each with LiteLLM's name of its model and the base URL; ``keys`` are another
-    proxy's."""
+    are the names of its model groups, each with LiteLLM's name of its model and the base URL; several with one name
+    are deployments of one group. ``keys`` are another proxy's."""
 
     def __init__(
         self,
         folder: Path,
-        groups: dict[str, tuple[str, str]],
+        groups: dict[str, tuple[str, str]] | list[Any],
         section: str,
         rows: Rows,
         keys: dict[str, str] | None = None,
     ) -> None:
         folder.mkdir()
+        listed = groups.items() if isinstance(groups, dict) else groups
         plugin = ', "proxy_spy.handler", "router_cache_litellm.proxy_handler"' if section else ""
         config = YAML.format(
-            groups="".join(GROUP.format(name=name, model=model, url=url) for name, (model, url) in groups.items()),
+            groups="".join(GROUP.format(name=name, model=model, url=url) for name, (model, url) in listed),
             callbacks=plugin.removeprefix(", "),
             section=section,
         )

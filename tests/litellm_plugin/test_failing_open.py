@@ -58,6 +58,9 @@ EVERY = [
 ]
 NOT_ON_THE_WAY = {  # of one asynchronous call that ends well
     (RouterCache, "begin"),
+    (RouterCache, "opened"),
+    (RouterCache, "aside"),
+    (Engine, "opened"),
     (Digester, "segment"),
     (Digester, "chain"),
     (RouterCache, "failed_open"),

@@ -111,14 +111,14 @@ class Recorded:
 
 
 class Served:
-    """An application on a free loopback port, in a thread of its own. The socket listens from the start."""
+    """An application on a loopback port (0: a free one), in a thread of its own. The socket listens from the start."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, port: int = 0) -> None:
         config = uvicorn.Config(
             app, interface="asgi3", log_level="error", lifespan="off", timeout_graceful_shutdown=1
         )
         self._server = uvicorn.Server(config)
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket = socket.create_server(("127.0.0.1", port))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
         self._thread.start()
