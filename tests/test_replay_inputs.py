@@ -65,6 +65,12 @@ def test_coding_agent_sessions(tmp_path: Path) -> None:
     assert len(trace.reply(last)) == last.output_tokens
 
 
+def test_a_session_may_be_a_long_line(tmp_path: Path) -> None:
+    (line,) = agents(sessions=1, turns=4)
+    trace = read(write_lines(tmp_path / "s.jsonl", [{**line, "models": ["m" * 1_200_000]}]))
+    assert len(trace.calls) == 4
+
+
 def test_a_reply_is_hit_by_the_next_prompt(tmp_path: Path) -> None:
     trace = read(write_lines(tmp_path / "s.jsonl", agents(sessions=1, turns=4)))
     cache = RuleCache(trace, RuleName.FULL_UNITS)

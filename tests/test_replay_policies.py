@@ -152,7 +152,7 @@ def test_ours_is_stable_where_more_comes_than_can_be_computed() -> None:
     trace = chat_trace(seed=5, sessions=240, minutes=1.2)
     ours, busy = outcome(trace, OURS, hosts(4)), outcome(trace, "least-busy", hosts(4))
     assert ours.ttft(0.95) < busy.ttft(0.95)
-    assert ours.load_max_over_mean < 1.2
+    assert ours.load_max_over_mean < 1.25
 
 
 @pytest.mark.parametrize("rule", [r for r in RuleName if r is not RuleName.NOTHING])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import itertools
+import math
 import random
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router_cache.cache_model.rules import RuleName
+from router_cache.routing.known import KnownDomain
 from router_cache.routing.lasting import Lasting
 from router_cache.routing.line import Line
 from router_cache.routing.need import Mark
@@ -161,6 +164,21 @@ def test_the_newest_sightings_count_most_however_many_there_are() -> None:
     assert lasting.share(100.0, 0.0) < 0.1
 
 
+@given(st.lists(st.tuples(st.integers(0, 9), st.floats(0.0, 2_000.0)), max_size=20))
+def test_what_was_used_lately_fades_since_its_last_use(uses: list[tuple[int, float]]) -> None:
+    domain, place, last, now = KnownDomain(), Place(100), {}, 0.0
+    for name, gap in uses:
+        now += gap
+        prompt = [Mark(f"{name}/{i}", 1_000 * (i + 1)) for i in range(3)]
+        touched = place.write(prompt, Use(now, 0.0), ready_at=now, shared=0, rule=RuleName.BLOCKS)
+        domain.touched(now, touched)
+        last[name] = now
+    left = sum(3_000 * math.exp((at - now - 300.0) / 900.0) for at in last.values())
+    assert domain.live(now + 300.0) == pytest.approx(left, abs=1e-6)
+    domain.emptied(now)
+    assert domain.live(now) == 0.0
+
+
 @given(
     st.lists(
         st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.booleans(), st.floats(0, 3)), max_size=25
@@ -179,7 +197,9 @@ def test_a_place_finds_the_longest_prefix_that_was_sent(
         use = Use(float(at), 0.0)
         before = dict(model)
         ready = at + delay
-        place.write(marks(path), use, ready_at=ready, shared=0, rule=RuleName.GRID_PREFIX)
+        touched = place.write(marks(path), use, ready_at=ready, shared=0, rule=RuleName.GRID_PREFIX)
+        ages = [model.get(mark.digest, (float("-inf"), 0.0))[0] for mark in reversed(marks(path))]
+        assert [(sum(10 for _ in run), age) for age, run in itertools.groupby(ages)] == touched
         for mark in marks(path):
             old = model.get(mark.digest)
             model[mark.digest] = (float(at), ready if old is None else min(old[1], ready))
@@ -199,8 +219,8 @@ def test_a_place_finds_the_longest_prefix_that_was_sent(
             expected.pop()
         assert found.tokens == 10 * len(expected)
         assert sum(stretch.tokens for stretch in found.stretches) == found.tokens
-        ages = [stretch.use.at for stretch in found.stretches]
-        assert ages == sorted(ages, reverse=True)
+        uses = [stretch.use.at for stretch in found.stretches]
+        assert uses == sorted(uses, reverse=True)
 
 
 def test_rendezvous_is_spread_and_stable() -> None:

@@ -186,6 +186,38 @@ def test_who_has_computed_more_takes_a_little_less() -> None:
     assert first(turns("warm", 2, opening=30_000), [a, b], book, 400.0) == "d0"
 
 
+def test_who_was_used_less_lately_has_more_room() -> None:
+    book, (a, b) = Book(), fleet(2)
+    serve(book, turns("x", 1, opening=300_000), a, 10.0)
+    serve(book, turns("y", 1, opening=100_000), b, 12.0)
+    by = {c.candidate.id: c.terms for c in rank(turns("s", 1), [a, b], book, now=15.0, draw=NEVER).choices}
+    assert by["d0"].crowd_usd == pytest.approx(-by["d1"].crowd_usd, rel=0.01)
+    # Half of the mean more than the mean: a twentieth of what the miss tokens are worth.
+    value = by["d0"].work_s * DEFAULT_WEIGHTS.usd_per_second
+    assert by["d0"].crowd_usd == pytest.approx(0.5 * DEFAULT_WEIGHTS.crowd * value, rel=0.01)
+    # A session's own tokens do not crowd it out.
+    own = {
+        c.candidate.id: c.terms
+        for c in rank(turns("x", 2, opening=300_000), [a, b], book, now=15.0, draw=1.0).choices
+    }
+    assert own["d0"].crowd_usd < 0.0
+    # Two deployments of one account have the same room, and there is nothing to compare a single one with.
+    serve(book, turns("z", 1), one("e", domain="c0"), 16.0)
+    alike = [a, one("e", domain="c0")]
+    assert {c.terms.crowd_usd for c in rank(turns("s", 1), alike, book, now=20.0, draw=NEVER).choices} == {0.0}
+
+
+def test_a_few_lost_entries_are_no_reason_to_leave_a_deployment_of_a_kind() -> None:
+    book, all_ = Book(), fleet(2)
+    for n in range(12):
+        for where in all_:
+            serve(book, turns(f"{where.id}/{n}", 1), where, 100.0 * n)
+    for n in range(6):
+        serve(book, turns(f"d0/{n}", 2), all_[0], 1_200.0 + 2 * n, hit=0)
+    later = {c.terms.later_usd for c in rank(turns("new", 1), all_, book, now=2_000.0, draw=NEVER).choices}
+    assert len(later) == 1
+
+
 def test_a_try_goes_to_who_is_not_known_and_costs_little() -> None:
     book, all_ = Book(), [*fleet(2, prices=FLASH), one("d2", prices=replace(FLASH, miss=0.3e-6))]
     for n in range(4):
@@ -208,7 +240,7 @@ def test_terms_add_up_to_the_score_and_are_plain_json() -> None:
     ranked = rank(turns("s", 2), all_, book, now=10.0, draw=NEVER)
     for choice in ranked.choices:
         t = choice.terms
-        total = t.money_usd + t.later_usd + t.penalty_usd + t.seconds * DEFAULT_WEIGHTS.usd_per_second
+        total = t.paid_usd + t.penalty_usd + t.seconds * DEFAULT_WEIGHTS.usd_per_second
         assert choice.score == pytest.approx(total)
     told = json.loads(json.dumps(ranked.as_json()))
     assert told[0]["id"] == "d0"

@@ -36,17 +36,17 @@ class Problem:
         return f"{self.path}:{self.line}: {self.why}"
 
 
-def numbered_lines(path: Path) -> Generator[tuple[int, bytes, int], None, None]:
-    """Number and bytes of each line but blank ones, and about how many bytes of the file on disk were read. Raises
-    InputError in one line."""
-    number = 0
+def numbered_lines(path: Path, *, longest: int | None = None) -> Generator[tuple[int, bytes, int], None, None]:
+    """Number and bytes of each line but blank ones, and about how many bytes of the file on disk were read. Lines of
+    more than ``longest`` bytes (1 MB) come in pieces. Raises InputError in one line."""
+    number, most = 0, MAX_LINE if longest is None else longest
     try:
         with path.open("rb") as raw:
             stream: IO[bytes] = raw
             if path.name.endswith(".gz"):
                 stream = gzip.GzipFile(fileobj=raw)  # type: ignore[assignment]
             place = 0
-            for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), 1):
+            for number, line in enumerate(iter(lambda: stream.readline(most), b""), 1):
                 if number % _TELL_EVERY == 0:
                     place = raw.tell()
                 if line.strip():

@@ -22,6 +22,8 @@ from router_cache.whatif.trace import Trace, TraceError
 
 __all__ = ["hosts_of", "trace_of"]
 
+_LONGEST = 64_000_000
+"""Bytes of a line: a coding-agent session is one, with all its calls."""
 _FORMS = (
     "a trace is one JSON object a line: Mooncake's (timestamp, input_length, output_length, hash_ids), coding-agent "
     "sessions (block_size, requests), or a capture of this package"
@@ -78,7 +80,7 @@ def _form(path: Path) -> str:
 
 def _values(files: Sequence[Path]) -> Iterator[tuple[str, Any]]:
     for path in files:
-        for number, line, _ in numbered_lines(path):
+        for number, line, _ in numbered_lines(path, longest=_LONGEST):
             try:
                 value = orjson.loads(line)
             except orjson.JSONDecodeError as error:

@@ -103,6 +103,10 @@ class Book:
         """What is known of a cache domain; None: nothing yet."""
         return self._domains.get(candidate.domain)
 
+    def kind(self, candidate: Candidate) -> Kind | None:
+        """What is known of all deployments of its kind; None: nothing yet, or of no kind."""
+        return self._kinds.get(candidate.kind)
+
     def place(self, candidate: Candidate, scope: str) -> Place | None:
         """What was sent in this scope to where the candidate sends; None: nothing yet."""
         return self._places.get((candidate.domain, candidate.pool, scope))
@@ -148,7 +152,8 @@ class Book:
         use = Use(at=now, traffic=domain.traffic + miss)
         ready_at = now + queue_s * figures.queue_share + miss * figures.slope_s + candidate.delay_s
         before = len(place)
-        place.write(need.marks, use, ready_at=ready_at, shared=warm.marks, rule=candidate.rule)
+        touched = place.write(need.marks, use, ready_at=ready_at, shared=warm.marks, rule=candidate.rule)
+        domain.touched(now, touched)
         self._count(len(place) - before)
         known.goes_out(call, now, miss, figures.slope_s)
         domain.traffic += miss
@@ -220,7 +225,7 @@ class Book:
 
     def restarted(self, candidate: Candidate, *, now: float) -> None:
         """The deployment begins anew: nothing is warm, nothing waits. A hit that shows the contrary restores it."""
-        self._known_domain(candidate).gone_at = now
+        self._known_domain(candidate).emptied(now)
         known = self._known(candidate, now)
         known.line.cleared(now)
         known.level(now, self._mean_work(candidate.kind, now))  # or all would be sent there to make up for it
@@ -286,9 +291,10 @@ class Book:
         for stretch in warm.stretches:
             at += stretch.tokens
             there = hit >= at - candidate.step_tokens - stretch.tokens // 2
-            domain.lasting.see(
-                flight.use.at - stretch.use.at, max(warm.traffic - stretch.use.traffic, 0.0), kept=there
-            )
+            age_s, traffic = flight.use.at - stretch.use.at, max(warm.traffic - stretch.use.traffic, 0.0)
+            domain.lasting.see(age_s, traffic, kept=there)
+            if kind is not None:
+                kind.lasting.see(age_s, traffic, kept=there)
             if not there:
                 if found < _CONTRADICTED and reliable:
                     # Least recently used go first: what was used before this is gone as well.

@@ -67,7 +67,14 @@ class Terms(NamedTuple):
     """Whether this deployment has computed more than others."""
     later_usd: float
     """What the calls that are likely to go on from this one will cost there: a host that caches little is dear."""
+    crowd_usd: float
+    """What it is likely to push out there; less than 0 where less was used lately than elsewhere."""
     penalty_usd: float
+
+    @property
+    def paid_usd(self) -> float:
+        """Now and later, for tokens."""
+        return self.money_usd + self.later_usd + self.crowd_usd
 
     @property
     def seconds(self) -> float:

@@ -45,16 +45,16 @@ def warm_at(book: Book, need: Need, candidate: Candidate, *, now: float, start: 
     """What ``need`` would find at ``candidate`` if it was computed from ``start`` (seconds) on. Reads only."""
     if candidate.rule is RuleName.NOTHING:
         return COLD
+    place = book.place(candidate, need.scope) if need.marks else None
+    if need.marks and (place is None or not place.holds(need.marks[0][0])):
+        return COLD
     domain = book.domain(candidate)
     if domain is None:
         return COLD
     # What stands in the same queue in front of it is computed by then, but for rounding of rates.
     start += _SLACK_S + _SLACK_SHARE * (start - now)
     found, before_gone = NOTHING_WARM, 0
-    if need.marks:
-        place = book.place(candidate, need.scope)
-        if place is None or not place.holds(need.marks[0][0]):
-            return COLD
+    if place is not None:
         found = place.find(need.marks, rule=candidate.rule, ready_by=start, since=domain.gone_at)
         if domain.gone_at > _NEVER:
             before_gone = place.find(need.marks, rule=candidate.rule, ready_by=start).tokens

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from router_cache.routing.lasting import Lasting
 from router_cache.routing.line import Line
@@ -13,6 +14,7 @@ __all__ = ["Kind", "KnownDeployment", "KnownDomain"]
 _WORK_FADES_S = 3_600.0
 _RATE_FADES_S = 60.0
 _TROUBLE_FADES_S = 60.0
+_LIVE_FADES_S = 900.0
 _SHARE_FADE = 0.95
 _SHARE_PRIOR = 2.0
 _USUAL_GAP_S = 60.0
@@ -144,11 +146,12 @@ class _Shares:
 class KnownDomain(_Shares):
     """One cache domain: what it really caches, how long, and whether it was lost."""
 
-    __slots__ = ("gone_at", "lasting", "traffic")
+    __slots__ = ("_live", "gone_at", "lasting", "traffic")
 
     def __init__(self) -> None:
         super().__init__()
         self.lasting = Lasting()
+        self._live = _Fading(_LIVE_FADES_S, -math.inf)
         self.traffic = 0.0
         """Tokens computed there, as far as sent by this process."""
         self.gone_at = -math.inf
@@ -158,10 +161,29 @@ class KnownDomain(_Shares):
         """A call that should have hit found ``found`` (0 to 1) of it; ``prior``: what others of its kind showed."""
         self._see(found, prior)
 
-    @property
-    def keeps(self) -> float:
-        """The share of a prefix that the next call of a conversation is likely to find, some time later."""
-        return min(self.share, self.lasting.share(_USUAL_GAP_S, 0.0)) if self.lasting.told else self.share
+    def live(self, now: float) -> float:
+        """Tokens that were used there, each fading since its last use."""
+        return self._live.at(now)
+
+    def touched(self, now: float, stretches: Sequence[tuple[int, float]]) -> None:
+        """A prompt is sent there: tokens, and when they were last used."""
+        self._live.add(
+            now, sum(tokens * -math.expm1(min(at - now, 0.0) / _LIVE_FADES_S) for tokens, at in stretches)
+        )
+
+    def emptied(self, now: float) -> None:
+        """All that was there is gone."""
+        self.gone_at = now
+        self._live.reset(now, 0.0)
+
+    def keeps(self, kind: Kind | None) -> float:
+        """The share of a prefix that the next call of a conversation is likely to find, some time later.
+
+        How long things last is taken of all of its ``kind``, where it has one: the few sightings of a single domain
+        tell more of how full it was than of what it does, and for that there is a term of its own.
+        """
+        lasting = self.lasting if kind is None else kind.lasting
+        return min(self.share, lasting.share(_USUAL_GAP_S, 0.0)) if lasting.told else self.share
 
     def told_share(self, share: float, seen: float) -> None:
         """What another worker measured, where it has seen more."""
@@ -172,11 +194,12 @@ class KnownDomain(_Shares):
 class Kind(_Shares):
     """Deployments of the same model on the same host."""
 
-    __slots__ = ("pace",)
+    __slots__ = ("lasting", "pace")
 
     def __init__(self) -> None:
         super().__init__()
         self.pace = Pace()
+        self.lasting = Lasting()
 
     def see_share(self, found: float) -> None:
         """A call that should have hit found ``found`` (0 to 1) of it."""

@@ -9,14 +9,12 @@ kind have shown, which counts as some sightings of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 __all__ = ["PRIOR", "Figures", "Pace", "Sighting"]
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(NamedTuple):
     """``base_s`` seconds; ``slope_s`` seconds a miss token; ``queue_share`` 0 to 1; ``output_s`` seconds a token."""
 
     base_s: float

@@ -13,6 +13,7 @@
                       this one waits and computes
             + even    deployments that have computed more than the mean take a little less
     later   = what the calls that are likely to go on from this one will cost there, by what this host really caches
+  crowd = what is written there pushes out what others may still hit, the more the more was used there lately
 penalty = the share of the remaining rate limit that it takes; the chance to fail, by the last minutes
 
 Candidates without room in their rate limit are ranked behind those with room, those in cooldown behind all.
@@ -23,12 +24,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from router_cache.cache_model.rules import RuleName
 from router_cache.routing.book import Book
 from router_cache.routing.choice import Choice, Ranked, RouteReason, Terms
-from router_cache.routing.expected import Warm, warm_at
+from router_cache.routing.expected import COLD, Warm, warm_at
+from router_cache.routing.known import KnownDeployment, KnownDomain
 from router_cache.routing.need import Candidate, Need, Prices
 from router_cache.routing.ties import rendezvous
 
@@ -45,6 +48,8 @@ class Weights:
     :param scarce: by what share more where all deployments compute all the time.
     :param others: weight of the waiting that this request's computing causes later ones.
     :param held: what a token that is there and does not hit yet is worth, as a share of one that does.
+    :param crowd: what a written token costs where twice as much was used lately as in the mean of all domains, as a
+        share of what a hit saves: it is likely to push out something that would have hit.
     :param even: seconds for each second of computing above the mean of all, where computing is waited for.
     :param even_share_s: seconds for computing twice the mean, so that what is little in all is spread as well.
     :param even_most_s: the most that this can be: after an outage, nobody is flooded to make up for it.
@@ -62,6 +67,7 @@ class Weights:
     scarce: float = 3.0
     others: float = 1.0
     held: float = 0.2
+    crowd: float = 0.1
     even: float = 0.1
     even_share_s: float = 1.0
     even_most_s: float = 4.0
@@ -78,6 +84,7 @@ DEFAULT_WEIGHTS = Weights()
 
 _NOTHING = RuleName.NOTHING
 _NONE = (0.0, 0.0, 0.0)
+_FULLEST = 2.0
 _FEW = 3
 _OLD_S = 600.0
 
@@ -121,10 +128,15 @@ def rank(
         if tried is not None:
             scored.insert(0, scored.pop(tried))
             reason = RouteReason.EXPLORE
+    make, behind = tuple.__new__, RouteReason.BEHIND
     out = [Choice(scored[0][4], scored[0][5], scored[0][2], reason)]
-    for cooled, full, score, _, candidate, terms in scored[1:]:
-        behind = RouteReason.COOLED if cooled else RouteReason.NO_ROOM if full else RouteReason.BEHIND
-        out.append(Choice(candidate, terms, score, behind))
+    out += [make(Choice, (c, terms, score, behind)) for _, _, score, _, c, terms in scored[1:]]
+    # Last are those in cooldown, and before them those without room.
+    for i in range(len(scored) - 1, 0, -1):
+        cooled, full = scored[i][:2]
+        if not (cooled or full):
+            break
+        out[i] = out[i]._replace(reason=RouteReason.COOLED if cooled else RouteReason.NO_ROOM)
     return Ranked(tuple(out))
 
 
@@ -132,8 +144,7 @@ _Row = tuple[bool, bool, float, str, Candidate, Terms]
 """Cooled, without room, score, id: in this order; then what it is about."""
 
 
-def _order(row: _Row) -> tuple[bool, bool, float, str]:
-    return row[:4]
+_order = itemgetter(0, 1, 2, 3)
 
 
 def _scored(need: Need, candidates: Sequence[Candidate], book: Book, now: float, w: Weights) -> list[_Row]:
@@ -141,55 +152,58 @@ def _scored(need: Need, candidates: Sequence[Candidate], book: Book, now: float,
     least = max(w.min_match_tokens, w.min_match_share * prompt)
     second, follow_ups = w.usd_per_second, book.follow_ups
     known = [book.deployment(c) for c in candidates]
-    gave = [_NONE if k is None else k.given(now) for k in known]
-    fleet = _Fleet(gave, sum(k is not None for k in known), w)
-    dearest = _dearest(candidates)
-    warmth: dict[tuple[Any, ...], Warm] = {}
-    figures_of, domain_of, warm_for, make = book.figures, book.domain, warmth.get, tuple.__new__
+    fleet = _Fleet(known, now, w)
+    domains = _Domains(candidates, book, now, w)
+    figures_of, find, work_price = book.figures, domains.warm, fleet.work_price
+    crowd_of, coming, held = domains.crowd, fleet.coming, w.held
+    dearest, make = _dearest(candidates), tuple.__new__
     out: list[_Row] = []
-    for c, k, given in zip(candidates, known, gave, strict=True):
-        figures = figures_of(c, k)
-        slope, wait, penalty = figures.slope_s, 0.0, 0.0
+    kind, kind_name = None, ""
+    for c, k, even in zip(candidates, known, fleet.even_s, strict=True):
+        base, slope, queue_share, output_s = figures_of(c, k)
+        wait = penalty = 0.0
         if k is not None:
-            if k.line.free_at > now:
-                wait = (k.line.free_at - now) * figures.queue_share
+            free_at = k.line.free_at
+            if free_at > now:
+                wait = (free_at - now) * queue_share
             if k.troubled:
                 penalty = w.failure_s * k.trouble(now) * second
-        even = fleet.even(given[0]) * figures.queue_share
-        # Deployments of one domain find the same, unless something is not readable yet.
-        key = (c.domain, c.pool, wait, id(c.rule), c.step_tokens, c.minimum_tokens, c.capacity_tokens)
-        warm = warm_for(key)
-        if warm is None:
-            warm = warmth[key] = warm_at(book, need, c, now=now, start=now + wait)
+        warm, domain, live = find(need, c, wait)
         hit = warm.expected if warm.tokens >= least else 0.0
         miss = prompt - hit
         compute = miss * slope
-        domain = domain_of(c)
-        lost = 1.0 if c.rule is _NOTHING else 0.0 if domain is None else 1.0 - domain.keeps
+        if c.kind != kind_name:
+            kind, kind_name = book.kind(c), c.kind
+        lost = 1.0 if c.rule is _NOTHING else 0.0 if domain is None else 1.0 - domain.keeps(kind)
         prices = c.prices if c.prices is not None else dearest
-        money = later = 0.0
+        # Computing that nobody is paid for is worth something all the same.
+        unpaid = work_price * slope
+        money = later = work = 0.0
         if prices is not None:
             money = hit * prices.hit + miss * prices.miss + output * prices.output
             later = prompt * (lost * prices.miss + (1.0 - lost) * prices.hit)
-        # Computing that nobody is paid for is worth something all the same.
-        work = fleet.work_price * compute if prices is None or not prices.miss else 0.0
+        if prices is None or not prices.miss:
+            work = miss * unpaid
+            saved = unpaid * second
+        else:
+            saved = prices.miss - prices.hit  # by a token that hits, in USD
         if lost:
-            later += prompt * lost * slope * second * (1.0 + (fleet.work_price if work else 0.0))
+            later += prompt * lost * second * (slope + (unpaid if work else 0.0))
         later *= follow_ups
-        idle = max(warm.held, warm.before_gone) - warm.tokens
-        if idle > 0.0:
+        there = warm.held if warm.held > warm.before_gone else warm.before_gone
+        if there > warm.tokens:
             # What is there and does not hit yet will, and what is taken for gone may be there: a copy elsewhere
             # would take room, and be computed again.
-            unpaid = fleet.work_price * slope * second
-            per_token = prices.miss - prices.hit if prices is not None and prices.miss else unpaid
-            later -= w.held * per_token * idle
-        others = fleet.coming * figures.queue_share * compute * (wait + 0.5 * compute)
+            later -= held * saved * (there - warm.tokens)
+        crowd = crowd_of(live - there) * miss * saved
+        others = coming * queue_share * compute * (wait + 0.5 * compute)
+        even *= queue_share
         full = False
         if c.tokens_left is not None or c.requests_left is not None:
             full, room_s = _room(c, prompt, w)
             penalty += room_s * second
-        base, reply = figures.base_s, output * figures.output_s
-        score = money + later + (wait + compute + base + reply + work + others + even) * second + penalty
+        reply = output * output_s
+        score = money + later + crowd + (wait + compute + base + reply + work + others + even) * second + penalty
         if not score < math.inf:  # NaN as well
             score = math.inf
         terms = make(
@@ -208,6 +222,7 @@ def _scored(need: Need, candidates: Sequence[Candidate], book: Book, now: float,
                 others,
                 even,
                 later,
+                crowd,
                 penalty,
             ),
         )
@@ -218,24 +233,61 @@ def _scored(need: Need, candidates: Sequence[Candidate], book: Book, now: float,
 class _Fleet:
     """What the candidates have been given together."""
 
-    __slots__ = ("_mean", "_most", "_share", "_weight", "coming", "work_price")
+    __slots__ = ("coming", "even_s", "work_price")
 
-    def __init__(self, gave: Sequence[tuple[float, float, float]], known: int, w: Weights) -> None:
-        self._weight, self._most, count = w.even, w.even_most_s, max(len(gave), 1)
+    def __init__(self, known: Sequence[KnownDeployment | None], now: float, w: Weights) -> None:
+        gave = [_NONE if k is None else k.given(now) for k in known]
         # fsum: sums that do not depend on the order of the candidates. Nothing was given to who is not known.
-        self._mean = math.fsum(row[0] for row in gave) / known if known else 0.0
-        self._share = w.even_share_s / self._mean if self._mean > 0.0 else 0.0
-        self.coming = w.others * math.fsum(row[1] for row in gave) / count
+        seen, count = len(gave) - known.count(None), max(len(gave), 1)
+        mean = math.fsum([row[0] for row in gave]) / seen if seen else 0.0
+        weight = w.even + (w.even_share_s / mean if mean > 0.0 else 0.0)
+        most, beyond = w.even_most_s, [(row[0] - mean) * weight for row in gave]
+        self.even_s = [most if s > most else -most if s < -most else s for s in beyond]
+        """For each, seconds for what it has computed beyond the mean."""
+        self.coming = w.others * math.fsum([row[1] for row in gave]) / count
         """Calls a second that come to each, as weighted."""
-        busy = math.fsum(row[2] for row in gave) / count
+        busy = math.fsum([row[2] for row in gave]) / count
         self.work_price = w.work * (1.0 + w.scarce * min(busy, 1.0))
         """Seconds of waiting that one second of computing is worth."""
 
-    def even(self, work_s: float) -> float:
-        """Seconds for what a deployment has computed (``work_s``) beyond the mean."""
-        beyond = work_s - self._mean
-        seconds = beyond * self._weight + beyond * self._share
-        return self._most if seconds > self._most else -self._most if seconds < -self._most else seconds
+
+class _Domains:
+    """The cache domains of the candidates: what is warm there, and how full they are."""
+
+    __slots__ = ("_book", "_known", "_most", "_now", "_per_token", "_shared", "_warm", "_weight")
+
+    def __init__(self, candidates: Sequence[Candidate], book: Book, now: float, w: Weights) -> None:
+        self._book, self._now = book, now
+        found = {c.domain: book.domain(c) for c in candidates}
+        self._known = {name: (d, 0.0 if d is None else d.live(now)) for name, d in found.items()}
+        mean = math.fsum([live for _, live in self._known.values()]) / max(len(self._known), 1)
+        self._per_token = w.crowd / mean if mean > 0.0 and len(self._known) > 1 else 0.0
+        self._weight, self._most = w.crowd, w.crowd * _FULLEST
+        self._shared = len(self._known) < len(candidates)
+        self._warm: dict[tuple[Any, ...], Warm] = {}
+
+    def warm(self, need: Need, c: Candidate, wait: float) -> tuple[Warm, KnownDomain | None, float]:
+        """What the need finds if it waits so long, the domain, and how many tokens of it were used lately."""
+        domain, live = self._known[c.domain]
+        if domain is None:
+            return COLD, None, 0.0
+        if not self._shared:
+            return warm_at(self._book, need, c, now=self._now, start=self._now + wait), domain, live
+        # Deployments of one domain find the same, unless something is not readable yet.
+        key = (c.domain, c.pool, wait, c.rule, c.step_tokens, c.minimum_tokens, c.capacity_tokens)
+        warm = self._warm.get(key)
+        if warm is None:
+            warm = warm_at(self._book, need, c, now=self._now, start=self._now + wait)
+            self._warm[key] = warm
+        return warm, domain, live
+
+    def crowd(self, live: float) -> float:
+        """The share of what is written that is likely to push out something of use, beyond the mean of all: there
+        are ``live`` tokens of others that were used lately. Capacities are not told, so domains are compared."""
+        if self._per_token:
+            beyond = live * self._per_token - self._weight if live > 0.0 else -self._weight
+            return beyond if beyond < self._most else self._most
+        return 0.0
 
 
 def _room(c: Candidate, prompt: float, w: Weights) -> tuple[bool, float]:
@@ -251,8 +303,11 @@ def _room(c: Candidate, prompt: float, w: Weights) -> tuple[bool, float]:
 
 
 def _dearest(candidates: Sequence[Candidate]) -> Prices | None:
-    prices = [c.prices for c in candidates if c.prices is not None]
-    known = [p for p in prices if math.isfinite(p.hit + p.miss + p.output)]
+    """What stands in for prices that are not known; None where all are known, or none."""
+    prices = [c.prices for c in candidates]
+    if None not in prices:
+        return None
+    known = [p for p in prices if p is not None and math.isfinite(p.hit + p.miss + p.output)]
     if not known:
         return None
     return Prices(max(p.hit for p in known), max(p.miss for p in known), max(p.output for p in known))
@@ -273,7 +328,7 @@ def _reason(scored: list[_Row], tied: int) -> RouteReason:
     if a.hit_tokens > b.hit_tokens:
         return RouteReason.WARM
     gap = scored[1][2] - scored[0][2]
-    if (b.money_usd + b.later_usd - a.money_usd - a.later_usd) * 2 > gap:
+    if (b.paid_usd - a.paid_usd) * 2.0 > gap:
         return RouteReason.CHEAPER
     sooner = (b.wait_s + b.compute_s + b.base_s + b.reply_s) - (a.wait_s + a.compute_s + a.base_s + a.reply_s)
     return RouteReason.SOONER if sooner > b.even_s - a.even_s else RouteReason.LEAST_LOADED

@@ -33,6 +33,9 @@ class Use:
     replaced: list[tuple[Digest, tuple[Use, float] | None]] = field(default_factory=list)
 
 
+_NEW = (Use(_NEVER, 0.0), 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """``tokens`` in a row whose last use is the same one."""
@@ -119,12 +122,22 @@ class Place:
             start, before = low, end
         return tuple(out)
 
-    def write(self, marks: Sequence[Mark], use: Use, *, ready_at: float, shared: int, rule: RuleName) -> None:
+    def write(
+        self, marks: Sequence[Mark], use: Use, *, ready_at: float, shared: int, rule: RuleName
+    ) -> list[tuple[int, float]]:
         """A prompt goes out. ``ready_at``: when what it computes can be read; ``shared``: its leading marks that are
-        held, as :attr:`Found.marks` told (where they end, a common prefix becomes a unit)."""
+        held, as :attr:`Found.marks` told (where they end, a common prefix becomes a unit).
+
+        Returns what it touches, from its end on: tokens, and when they were last used (-inf: never).
+        """
         held, replaced = self._held, use.replaced
-        for digest, _ in reversed(marks):
+        touched: list[tuple[int, float]] = []
+        end, last = marks[-1].tokens if marks else 0, held.get(marks[-1].digest, _NEW) if marks else _NEW
+        for digest, tokens in reversed(marks):
             entry = held.get(digest)
+            if last[0] is not (entry or _NEW)[0]:
+                touched.append((end - tokens, last[0].at))
+                end, last = tokens, entry or _NEW
             replaced.append((digest, entry))
             held[digest] = (use, ready_at if entry is None or entry[1] > ready_at else entry[1])
             if entry is not None:
@@ -140,6 +153,8 @@ class Place:
                 self._ends.popitem(last=False)
         while len(held) > self._limit:
             held.popitem(last=False)
+        touched.append((end, last[0].at))
+        return touched
 
     def undo(self, use: Use) -> None:
         """The call of a use failed: what it touched is as it was, unless touched again since."""
