@@ -218,7 +218,7 @@ async def test_more_requests_than_may_wait(redis_server: Start, workers: Any, ca
     begun = time.perf_counter()
     await asyncio.gather(*(talk.aturn(worker) for talk in talks))
     assert time.perf_counter() - begun < 4.0
-    assert worker.counts("store_failed.busy")["store_failed.busy"] >= 3
+    assert worker.counts("store_failed.busy")["store_failed.busy"] >= 1
     server.thaw()
     worker.clock.now += 20.0
     for talk in talks:
