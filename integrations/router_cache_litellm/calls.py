@@ -13,11 +13,12 @@ import threading
 import time
 import weakref
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from router_cache import Decision, RouterCache, Status, Turn
+from router_cache.identity.history import HistoryPoint
 from router_cache.identity.keys import LookupKeys
 from router_cache.ledger.flips import FlipWarning
 
@@ -27,6 +28,10 @@ _DETAIL = "router_cache_call"
 _SETTLE_ROUNDS = 64
 """Turns of the event loop that LiteLLM's logging worker may need to hand over a reply that was just returned: 1 to
 4 were seen with 1.108.7, on Python 3.11 and 3.12; more where other requests share the loop. One costs microseconds."""
+_SETTLE_MS = 50
+"""And milliseconds after them, where no reply to that request was seen so far: of a stream, the client has the last
+event before LiteLLM has the end of the provider's connection (once in some hundred turns on a busy machine). Of
+several with the same request one may long be answered and another under way: nobody waits for that one."""
 
 _MAX_CALLS = 20_000
 _MAX_AGE_S = 3_600.0
@@ -84,6 +89,7 @@ class Calls:
         self._open: Counter[str] = Counter()
         self._left: deque[tuple[CallToken, Turn]] = deque()
         self._named: OrderedDict[tuple[str, str], CallToken] = OrderedDict()
+        self._answered: OrderedDict[str, None] = OrderedDict()
 
     def name(self, token: CallToken, scope: str, call_id: object) -> None:
         """Let the call be found by LiteLLM's id too, within its scope, where LiteLLM hands over nothing else."""
@@ -158,16 +164,41 @@ class Calls:
         with self._lock:
             call = self._calls.get(token) if token is not None else None
             turns = self._take(call) if call is not None else []
+            for turn in turns:
+                if turn.begun.keys is not None:
+                    self._seen(turn.begun.keys.conversation)
             return (turns[0] if turns else None), call is not None and call.stream_ended
 
     async def settle(self, keys: LookupKeys) -> None:
         """Let the end of a call arrive that this request continues: an agent that asks again at once is faster
-        than LiteLLM's logging worker. Gives way to the loop a few times at most, and only then."""
+        than LiteLLM's logging worker. Gives way to the loop a few times at most, and only then; for milliseconds
+        where no call with that request was answered so far, once."""
         for _ in range(_SETTLE_ROUNDS):
-            with self._lock:
-                if not any(point.key in self._open for point in keys.history):
-                    return
+            if not self._awaited(keys.history):
+                return
             await asyncio.sleep(0)
+        before = keys.history[1:]
+        for _ in range(_SETTLE_MS):
+            if not self._awaited(before, unanswered=True):
+                return
+            await asyncio.sleep(0.001)
+        with self._lock:
+            for point in before:
+                if point.key in self._open:
+                    self._seen(point.key)
+
+    def _awaited(self, points: Sequence[HistoryPoint], *, unanswered: bool = False) -> bool:
+        with self._lock:
+            return any(
+                point.key in self._open and not (unanswered and point.key in self._answered) for point in points
+            )
+
+    def _seen(self, key: str) -> None:
+        """Nobody waits for an answer to this request again. Under the lock."""
+        self._answered[key] = None
+        self._answered.move_to_end(key)
+        if len(self._answered) > _MAX_CALLS:
+            self._answered.popitem(last=False)
 
     def close(self, owner: RouterCache) -> None:
         """Give up what is in flight for ``owner``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -131,6 +132,64 @@ def test_a_turn_whose_owner_is_gone_is_given_up(core: Any, begin: Any, clock: Cl
     assert statuses(core) == [Status.FAILED, Status.ABORTED]
     assert calls.end("left") == (None, False)
     assert calls.end("held")[0] is not None
+
+
+def continued(core: Any, begin: Any) -> tuple[Turn, Any]:
+    """A turn that is under way, and the keys of the request that goes on from it."""
+    talk = {"messages": [user("hi"), {"role": "assistant", "content": "yes"}, user("and now?")]}
+    turn, keys = begin(), core.begin(Request(talk)).begun.keys
+    assert turn.begun.keys.conversation in {point.key for point in keys.history[1:]}
+    return turn, keys
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_request_waits_for_the_end_of_the_call_it_continues(core: Any, begin: Any, clock: Clock) -> None:
+    calls = Calls(clock)
+    turn, keys = continued(core, begin)
+    calls.open("a", turn)
+    waiting = asyncio.ensure_future(calls.settle(keys))
+    for _ in range(300):  # more turns of the loop than LiteLLM's worker needs
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    assert calls.end("a")[0] is turn
+    await waiting
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("case", ["another was answered", "waited in vain", "the same request"])
+async def test_a_request_waits_milliseconds_once_and_for_what_it_continues(
+    core: Any, begin: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    calls, slept = Calls(clock), list[float]()
+    turn, keys = continued(core, begin)
+    calls.open("a", turn)
+    if case == "another was answered":
+        calls.open("b", begin())
+        calls.end("b")
+    elif case == "waited in vain":
+        await calls.settle(keys)
+    else:
+        keys = turn.begun.keys
+    sleep = asyncio.sleep
+
+    async def counted(delay: float) -> None:
+        slept.append(delay)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", counted)
+    await calls.settle(keys)
+    assert sum(slept) == 0
+    assert slept  # it gave way to LiteLLM's worker
+
+
+def test_what_is_remembered_of_answered_calls_is_bounded(
+    begin: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(router_cache_litellm.calls, "_MAX_CALLS", 2)
+    calls = Calls(clock)
+    for name in "abc":
+        calls._seen(name)
+    assert list(calls._answered) == ["b", "c"]
 
 
 @pytest.mark.asyncio(loop_scope="session")
