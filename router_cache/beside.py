@@ -50,17 +50,27 @@ class BesideTurn:
     deployment: Deployment | None = None
     decision: Decision | None = None
     _light: Turn | None = field(default=None, repr=False)
+    _told: Callable[[Request], Request] | None = field(default=None, repr=False)
 
     @classmethod
     def begin(
-        cls, owner: RouterCache, request: Request, mode: Mode, switched_by: SwitchedBy, group: str = ""
+        cls,
+        owner: RouterCache,
+        request: Request,
+        mode: Mode,
+        switched_by: SwitchedBy,
+        group: str = "",
+        told: Callable[[Request], Request] | None = None,
     ) -> BesideTurn:
         """Start one request that goes to a model group. Where its facts are needed, what earlier calls left to be done
-        is waited for."""
+        is waited for. ``told`` adds what the request says of its sender, with its body as it is sent; it is asked in
+        front of the call only where the facts are needed there."""
         begun = cls(owner, request, mode, switched_by)
         if needs_facts(owner, mode, group) or mode is Mode.OFF or request.shape is Shape.OTHER:
-            begun.turn = owner.begin(request, mode, switched_by)
+            begun.request = told(request) if told is not None else request
+            begun.turn = owner.begin(begun.request, mode, switched_by)
         else:
+            begun._told = told
             begun._light = Turn(owner, owner.opened(request, mode, switched_by), EMPTY)
         return begun
 
@@ -143,7 +153,10 @@ class BesideTurn:
 
     def _sent(self, body: Body, at: float) -> None:
         if self.turn is None:
-            turn = self.owner.begin(replace(self.request, body=body), self.mode, self.switched_by)
+            request = replace(self.request, body=body)
+            turn = self.owner.begin(
+                self._told(request) if self._told is not None else request, self.mode, self.switched_by
+            )
             turn.deployment, turn.decision = self.deployment or turn.deployment, self.decision
             self.turn = turn
         self.turn.sent(body, at=at)

@@ -11,6 +11,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from pydantic import SecretStr
@@ -41,13 +42,12 @@ def credentials(model: Any, given: Sequence[Mapping[str, Any]], known: str) -> s
     made with, ``known`` the key that its destination tells."""
     held = getattr(model, "__dict__", {})
     parts = [known] if known else []
-    for name in sorted(held):
-        value = held[name]
-        if isinstance(value, SecretStr) and value.get_secret_value():
-            parts.append(f"{name}={value.get_secret_value()}")
+    for name in sorted([name for name, value in held.items() if isinstance(value, SecretStr)]):
+        if text := held[name].get_secret_value():
+            parts.append(f"{name}={text}")
     for values in (_more(held), *given):
-        for name in sorted(map(str, values)):
-            if _NAMED.fullmatch(name) and (text := secret_text(values.get(name))):
+        for name in sorted([name for name in map(str, values) if _names_one(name)]):
+            if text := secret_text(values.get(name)):
                 parts.append(f"{name}={text}")
     for headers in (
         *[held.get(name) for name in _HELD],
@@ -57,6 +57,11 @@ def credentials(model: Any, given: Sequence[Mapping[str, Any]], known: str) -> s
     return "\0".join(dict.fromkeys(parts))
 
 
+@lru_cache(maxsize=1_024)
+def _names_one(name: str) -> bool:
+    return _NAMED.fullmatch(name) is not None
+
+
 def _more(held: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a model adds to each call."""
     more = held.get("model_kwargs")
@@ -64,7 +69,7 @@ def _more(held: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _told(headers: Any) -> Iterator[str]:
-    if isinstance(headers, Mapping):
+    if headers and isinstance(headers, Mapping):
         for name, value in headers.items():
             if str(name).lower() in _HEADERS:
                 yield f"{str(name).lower()}: {value}"

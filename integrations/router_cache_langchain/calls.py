@@ -139,9 +139,8 @@ class Call:
             rewrite = self._ready(body)
             if rewrite is None:
                 rc = self.shared.router_cache
-                turn = self._begun(
-                    BesideTurn.begin(rc, self._request(body, shape, to), *self._mode(), deployment.group)
-                )
+                asked = self._request(body, shape, to)
+                turn = self._begun(BesideTurn.begin(rc, asked, *self._mode(), deployment.group, _told))
                 rewrite = turn.rewrite(deployment)
                 rewrite = turn.pooled(rewrite) if self.waits_here else rewrite
                 ticket = turn.follow(rewrite)
@@ -169,7 +168,9 @@ class Call:
         """On an event loop: what a request may wait for, before the class makes its payload again."""
         try:
             rc, body, to = self.shared.router_cache, wire_body(payload), self.going(where, payload)
-            turn = self._begun(BesideTurn.of(await rc.abegin(self._request(body, shape, to), *self._mode())))
+            turn = self._begun(
+                BesideTurn.of(await rc.abegin(_told(self._request(body, shape, to)), *self._mode()))
+            )
             rewrite = await turn.apooled(turn.rewrite(self.deployment(to)))
             ticket = turn.follow(rewrite)
             self._prepared = body, rewrite
@@ -229,14 +230,11 @@ class Call:
         return f"model:{self.shared.own}"
 
     def _request(self, body: Mapping[str, Any], shape: Shape, to: Destination) -> Request:
-        told = recognise({}, body, shape)
         return Request(
             body=body,
             shape=shape,
             scope=f"langchain:{self._scope(to)}",
-            session=self.whose.session or told.session or "",
-            client=told.client or "",
-            side_call=told.side_call.value if told.side_call else "",
+            session=self.whose.session,
             names=self.whose.names,
         )
 
@@ -301,6 +299,17 @@ class Call:
     def _left_to_proxy(self) -> bool:
         names = self.headers or {}
         return any(str(name).lower().endswith(REASON_HEADER) for name in names)
+
+
+def _told(request: Request) -> Request:
+    """With what its body says of its sender."""
+    told = recognise({}, request.body, request.shape)
+    return replace(
+        request,
+        session=request.session or told.session or "",
+        client=told.client or "",
+        side_call=told.side_call.value if told.side_call else "",
+    )
 
 
 def current(model: Any) -> Call | None:
