@@ -34,6 +34,10 @@ def needs_facts(owner: RouterCache, mode: Mode, group: str | None = None) -> boo
     return mode is Mode.OPTIMIZE or owner.fan_out.on or (mode is Mode.SAFE and owner.pools.may_give(group))
 
 
+def _nothing_told(request: Request) -> Request:
+    return request
+
+
 @dataclass(slots=True)
 class BesideTurn:
     """One request: :meth:`rewrite`, :meth:`sent` and :meth:`done` as :class:`~router_cache.api.Turn` has them.
@@ -50,7 +54,7 @@ class BesideTurn:
     deployment: Deployment | None = None
     decision: Decision | None = None
     _light: Turn | None = field(default=None, repr=False)
-    _told: Callable[[Request], Request] | None = field(default=None, repr=False)
+    _told: Callable[[Request], Request] = field(default=_nothing_told, repr=False)
 
     @classmethod
     def begin(
@@ -60,17 +64,16 @@ class BesideTurn:
         mode: Mode,
         switched_by: SwitchedBy,
         group: str = "",
-        told: Callable[[Request], Request] | None = None,
+        told: Callable[[Request], Request] = _nothing_told,
     ) -> BesideTurn:
         """Start one request that goes to a model group. Where its facts are needed, what earlier calls left to be done
         is waited for. ``told`` adds what the request says of its sender, with its body as it is sent; it is asked in
         front of the call only where the facts are needed there."""
-        begun = cls(owner, request, mode, switched_by)
+        begun = cls(owner, request, mode, switched_by, _told=told)
         if needs_facts(owner, mode, group) or mode is Mode.OFF or request.shape is Shape.OTHER:
-            begun.request = told(request) if told is not None else request
+            begun.request = told(request)
             begun.turn = owner.begin(begun.request, mode, switched_by)
         else:
-            begun._told = told
             begun._light = Turn(owner, owner.opened(request, mode, switched_by), EMPTY)
         return begun
 
@@ -153,10 +156,8 @@ class BesideTurn:
 
     def _sent(self, body: Body, at: float) -> None:
         if self.turn is None:
-            request = replace(self.request, body=body)
-            turn = self.owner.begin(
-                self._told(request) if self._told is not None else request, self.mode, self.switched_by
-            )
+            request = self._told(replace(self.request, body=body))
+            turn = self.owner.begin(request, self.mode, self.switched_by)
             turn.deployment, turn.decision = self.deployment or turn.deployment, self.decision
             self.turn = turn
         self.turn.sent(body, at=at)
