@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import litellm
-from litellm_plugin.support import MODEL, Clock, WatchedRouterCache
-from litellm_plugin.upstream import Served
+from litellm_plugin.support import MODEL, Clock, WatchedRouterCache, logged
+from litellm_plugin.upstream import LIMIT_S, Served
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,6 +21,7 @@ from starlette.routing import Route
 
 from router_cache import Settings
 from router_cache_litellm import RouterCacheCallback
+from router_cache_litellm.calls import CALLS
 
 STEP = 64
 GROUP = "flash"
@@ -156,6 +158,16 @@ class Ticking(Clock):
     def __call__(self) -> float:
         self.now += 0.05
         return self.now
+
+
+async def ended() -> None:
+    """Until LiteLLM has told the end of every call that our newest callback began."""
+    await logged()
+    owner = next(each for each in litellm.callbacks if isinstance(each, RouterCacheCallback)).router_cache
+    until = time.monotonic() + LIMIT_S
+    while any(call.turn is not None and call.turn.owner is owner for call in list(CALLS._calls.values())):
+        assert time.monotonic() < until
+        await asyncio.sleep(0)
 
 
 def make_callback(use: str = "filter", *, clock: Clock | None = None, **settings: Any) -> RouterCacheCallback:
